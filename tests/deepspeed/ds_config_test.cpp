@@ -148,7 +148,7 @@ TEST(DsConfigNotes, SayWhatDeepSpeedCannot) {
   EXPECT_THAT(low(3, Precision::bf16), IsEmpty());
 }
 
-/// What a config brought is written again, but where the Trainer's own arguments say it.
+/// Settings of a config are written again, except those that the Trainer's own arguments say.
 TEST(DsConfig, ClippingIsWrittenAsItWasRead) {
   Strategy strategy{.zero_stage = 2, .layout = {.shard = 8}};
   strategy.zero.gradient_clipping = 0.5;

@@ -52,7 +52,7 @@ void write_golden(const std::string& folder) {
   }
 }
 
-/// Of plans for another release those that it can train.
+/// Returns those plans that another release can train.
 bool fits(GridCase& each, std::optional<DeepSpeedRelease> release) {
   if (!release) return true;
   each.question.training.deepspeed = *release;

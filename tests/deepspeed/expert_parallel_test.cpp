@@ -1,4 +1,4 @@
-// What DeepSpeed 0.19.8 answers to configs of expert parallelism, and what zplan says it does: every recorded
+// DeepSpeed 0.19.8's answers to configs of expert parallelism, and zplan's: every recorded
 // answer in its words (tests/reference/expert_parallel/PROVENANCE.md).
 
 #include <gtest/gtest.h>

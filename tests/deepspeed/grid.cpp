@@ -93,7 +93,7 @@ std::vector<GridCase> grid() {
                               .micro_batch_size = 1 + static_cast<std::int64_t>(turn % 4),
                               .gradient_accumulation_steps = 1 + static_cast<std::int64_t>(turn % 3) * 2,
                               .zero = options[turn % options.size()]};
-            // As the search does it: DeepSpeed stops otherwise.
+            // The search does this, too: DeepSpeed stops otherwise.
             strategy.zero.reduce_scatter = stage != 3 || kind.training.optimizer != Optimizer::muon;
             if (!why_illegal(model, kind.training, strategy, {gpus, std::min<std::int64_t>(gpus, 8)}).empty())
               continue;

@@ -61,7 +61,7 @@ TEST(Launch, SwiftKnowsTheMethod) {
               AllOf(HasSubstr("--quant_bits 8"), Not(HasSubstr("nf4"))));
 }
 
-/// What the plan counts is what the line asks for, whatever ms-swift's own defaults are.
+/// The line sets everything that the plan counts, whatever ms-swift's own defaults are.
 TEST(Launch, SwiftSaysWhatThePlanCounts) {
   EXPECT_THAT(launch(8, 1, {.method = Method::lora, .lora_dropout = 0.05}).swift,
               HasSubstr("--lora_dropout 0.05"));

@@ -1,4 +1,4 @@
-// What zplan itself writes is clean, in every style.
+// Configs that zplan itself writes are clean, in every style.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@
 namespace zplan::testing {
 namespace {
 
-/// How many texts were read at all: a test of refusals alone would show nothing.
+/// Counts the texts that could be read: a test of refusals alone would show nothing.
 int survives(const std::string& text) {
   for (const LintOptions& options :
        {LintOptions{}, LintOptions{.style = ConfigStyle::hf_auto, .gpus = 3, .compute_capability = "6.1"}}) {

@@ -20,7 +20,7 @@ inline std::vector<std::string> named(const std::vector<Finding>& findings) {
   return names;
 }
 
-/// Of the findings those of one rule.
+/// Returns the findings of one rule.
 inline std::vector<Finding> of_rule(const std::vector<Finding>& findings, std::string_view rule) {
   std::vector<Finding> some;
   std::copy_if(findings.begin(), findings.end(), std::back_inserter(some),

@@ -1,4 +1,4 @@
-// What lint finds that DeepSpeed does not say.
+// Findings of lint that DeepSpeed does not report.
 
 #include "planner/frameworks/deepspeed/config/lint.h"
 

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using enum OffloadDevice;
 
-/// What DeepSpeed resolved for each file of golden/ (tests/reference/ds_config/resolved.json).
+/// DeepSpeed's resolved settings for each file of golden/ (tests/reference/ds_config/resolved.json).
 void expect_resolved(const DsConfigPins& pins, const Json& want) {
   EXPECT_EQ(pins.zero_stage->value, want["stage"]);
   EXPECT_EQ(to_name(pins.offload->value.optimizer), want["offload_optimizer"].get<std::string>());
@@ -100,7 +100,7 @@ TEST(ReadConfig, RefusesWhatDeepSpeedRefuses) {
     EXPECT_THAT(error_of(reference_case(name)), HasSubstr(place)) << name;
 }
 
-/// What is written counts; what is left out is what the release makes of it.
+/// A written value counts; a missing one is the release's default.
 TEST(ReadConfig, ClippingFollowsTheRelease) {
   const auto clips = [](const Json& value, DeepSpeedRelease release) {
     Json config = {{"train_batch_size", 8}};

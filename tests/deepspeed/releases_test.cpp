@@ -40,7 +40,7 @@ TEST(Releases, OthersAreRefused) {
     EXPECT_THROW((void)parse_release("--deepspeed-version", text), InputError) << text;
 }
 
-/// Before 0.19.5 pinned host memory had to be asked for.
+/// Before 0.19.5 host memory was pinned only if the config said so.
 TEST(Releases, NewDefaultsAreWrittenForOlderReleases) {
   const auto pinned = [](DeepSpeedRelease release) {
     return ds_config(plan_of(kOffloaded), question_for(release)).at("zero_optimization").at("offload_param");
@@ -64,7 +64,7 @@ TEST(Releases, UnknownKeysAreLeftOutAndSaid) {
               Contains(HasSubstr("DeepSpeed 0.18.9 does not know zero_optimization/parameter_alignment")));
 }
 
-/// What a plan may ask for begins where the recorded keys begin.
+/// Features that a plan may use begin with the release whose recorded keys have them.
 TEST(Releases, PlansNeedWhatWasRecorded) {
   for (const KeyHistory& key : key_histories()) {
     if (!key.since) continue;
@@ -128,7 +128,7 @@ TEST(Releases, ClippingIsTheDefaultSince) {
   EXPECT_EQ(default_clipping({}), ZeroOptions{}.gradient_clipping);
 }
 
-/// What is said of MiCS names the release that took it out.
+/// The message on MiCS names the release that removed it.
 TEST(Releases, MicsIsGoneSince) {
   const std::string removed =
       test_json("../planner/frameworks/deepspeed/config/releases.json").at("mics_removed");

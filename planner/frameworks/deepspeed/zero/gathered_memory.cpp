@@ -178,7 +178,7 @@ void GatheredMemory::gather_quantized(const GatherAction& action, std::span<cons
     together = take(Use::shared_buffer, part * widest);
     for (const std::int32_t copy : copies) drop(copy);
   }
-  // What is fp16 and on the device is quantised as it lies.
+  // Weights that are fp16 and on the device are quantised in place, without a copy.
   const bool lies_ready = options_.fp16 && widest == Bytes(2) && (together != kNone || !options_.offloaded);
   const std::int32_t half = lies_ready ? kNone : take(Use::shared_buffer, part * Bytes(2));
   if (half != kNone) drop(together);

@@ -16,8 +16,8 @@ struct GatherBlock {
   };
   Use use{Use::parameter};
   bool taken{true};  ///< false: given back
-  /// Of the stream that it is taken on; with overlap_comm the other one is the gathers' own. What is given
-  /// back as a parameter has been used on the compute stream too (record_stream).
+  /// Allocated on the compute stream; else, with overlap_comm, on the stream of gathers. A block that is
+  /// freed as a parameter has been used on the compute stream, too (record_stream).
   bool on_compute_stream{};
   std::int32_t event{};  ///< as GatherAction::event
   std::int32_t block{};  ///< its name, used once in a GatheredMemory
@@ -32,11 +32,12 @@ class GatheredMemory {
   /// `tape` outlives it.
   GatheredMemory(const ModuleTape& tape, const GatherOptions& options, StepKind step = StepKind::steady);
 
-  /// What is there before the step: from the second one on persistent parameters; secondary shards.
+  /// Returns the blocks that exist before the step: secondary shards, and from the second step on persistent
+  /// parameters.
   [[nodiscard]] const std::vector<GatherBlock>& held_before() const { return held_before_; }
 
-  /// What a plan takes and gives back, in order; appended to `blocks`. NCCL keeps an offloaded shard's copy
-  /// until its call is waited for; here it goes when the call is issued.
+  /// Appends what a plan allocates and frees, in order, to `blocks`. NCCL keeps an offloaded shard's copy
+  /// until its call is waited for; here it is freed when the call is issued.
   void play(const GatherPlan& plan, std::vector<GatherBlock>& blocks);
 
  private:

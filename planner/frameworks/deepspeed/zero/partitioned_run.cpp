@@ -61,7 +61,8 @@ struct HookList {
   }
 };
 
-/// What is below each module, from what is entered while it runs; nobody asks where no module is a leaf.
+/// Finds the parameters below each module, which are those that are entered while it runs. Only leaves need
+/// them.
 void find_subtrees(ModuleTape& tape) {
   if (std::none_of(tape.modules.begin(), tape.modules.end(), [](const auto& each) { return each.leaf; }))
     return;
@@ -94,8 +95,9 @@ bool begins_anew(const StepInputs& in) {
   return kind == ReferenceModel::adapters_off || kind == ReferenceModel::adapter;
 }
 
-/// Where the only micro-step is scored first, its trace is that forward's, which its backward outruns; where
-/// there are more, a later one's is whole, and scoring its beginning.
+/// True if the trace holds only the scoring forward: it is scored before the only micro-step, whose backward
+/// runs past the trace's end. With more micro-steps, later ones have a whole trace that begins with the
+/// scoring.
 bool scores_each(const StepInputs& in) {
   return scores_policy(in.training) && in.strategy.gradient_accumulation_steps == 1 && !begins_anew(in);
 }
@@ -294,8 +296,8 @@ void PartitionedRun::partition_reference() {
 }
 
 /// transformers makes a quantised model without zero.Init; the optimizer shards it parameter by parameter.
-/// What scales packed values is no parameter and stays. Source: transformers 5.23 modeling_utils.py
-/// get_init_context; DeepSpeed 0.19.8 stage3.py (Init(module=…)).
+/// Partitions a model that was made whole. Scales of packed values are no parameters and stay. Source:
+/// transformers 5.23 modeling_utils.py get_init_context; DeepSpeed 0.19.8 stage3.py (Init(module=…)).
 void PartitionedRun::partition_whole_model(std::vector<Device::Block>& trained) {
   state_.make_parameters();
   std::vector<Device::Block> frozen;
@@ -336,8 +338,8 @@ void PartitionedRun::partition(std::size_t first, std::size_t end, std::vector<D
   }
 }
 
-/// Of a parameter within secondary_partition ranks; the first optimizer step lets go of it. A tied head's,
-/// which is made after the embedding's, goes with the head.
+/// Makes the shard of a parameter within secondary_partition ranks, which the first optimizer step frees. A
+/// tied head's, which is made after the embedding's, is freed with the head.
 void PartitionedRun::make_second_shard(std::size_t tensor, std::vector<Device::Block>& shards) {
   const std::vector<GatherBlock>& second = engine_->memory->held_before();
   if (second.empty()) return;
@@ -443,7 +445,7 @@ void PartitionedRun::module(const Event& event, int layer) {
   gather(engine_->event++);
 }
 
-/// What the plan asks of the allocator is next.
+/// Starts to follow a plan's requests to the allocator.
 void PartitionedRun::begin(const GatherPlan& plan) {
   engine_->asked.clear();
   engine_->next = 0;
@@ -489,7 +491,7 @@ void PartitionedRun::issue(const GatherAction& action) {
   if (device_.phase() == Phase::step) state_.wait(until);
 }
 
-/// What shares a buffer is copied out of it, what is quantised is widened.
+/// Copies parameters out of a shared buffer, and widens quantised ones.
 void PartitionedRun::wait(const GatherAction& action) {
   Bytes copied{};
   for (const std::int32_t each : engine_->plan->parameters_of(action)) {
@@ -531,7 +533,7 @@ void PartitionedRun::reduce(std::size_t tensor) {
   average_replicated(state_, tensor);
   pending_.push_back(tensor);
   open_ += n;
-  // What fits is copied into the bucket, and the gradient becomes a view of it.
+  // A gradient that fits is copied into the bucket, and becomes a view of it.
   if (open_ <= in().strategy.zero.reduce_bucket_size) state_.release_gradient(tensor);
 }
 

@@ -28,7 +28,7 @@ class PartitionedRun {
   void end_backward(const Slot& slot);
   void step(bool first);
 
-  /// What DeepSpeed's hooks see of a micro-step.
+  /// Returns a micro-step as DeepSpeed's hooks see it.
   [[nodiscard]] const ModuleTape& modules() const { return policy_.modules; }
 
  private:
@@ -43,19 +43,19 @@ class PartitionedRun {
   /// That share it.
   [[nodiscard]] std::int64_t ranks(std::size_t tensor) const;
   [[nodiscard]] Over over(std::size_t tensor) const;
-  /// Whether both are reduced in one bucket.
+  /// True if both are reduced in one bucket.
   [[nodiscard]] bool shared_alike(std::size_t a, std::size_t b) const {
     return sharing_of(state_.tensors()[a], in().training, in().strategy) ==
            sharing_of(state_.tensors()[b], in().training, in().strategy);
   }
-  /// Of a call that gathers this parameter, by DeepSpeed's number, among so many ranks.
+  /// Returns the group of a call that gathers this parameter, by DeepSpeed's number, among `ranks` ranks.
   [[nodiscard]] Over of_call(std::int32_t parameter, std::int64_t ranks) const {
     return {over(tensors_[static_cast<std::size_t>(parameter)]).group, ranks};
   }
   [[nodiscard]] bool is_adapter(std::size_t tensor) const;
-  /// Whether the model is there whole before it is sharded: zero.Init did not make it.
+  /// True if the model exists whole before it is sharded, because zero.Init did not make it.
   [[nodiscard]] bool is_made_whole() const;
-  /// Of the parameter as DeepSpeed sees it, and the bytes of one.
+  /// Returns elements, and bytes of an element, of the parameter as DeepSpeed sees it.
   [[nodiscard]] Elements elements(std::size_t tensor) const;
   [[nodiscard]] Bytes element_size(std::size_t tensor) const;
   void number_parameters();
@@ -63,7 +63,7 @@ class PartitionedRun {
   void list_reference_modules();
   /// The tensor that the reference's tape knows so.
   [[nodiscard]] std::size_t reference_tensor(int layer, std::int32_t index) const;
-  /// Whether the reference is a copy with an engine of its own.
+  /// True if the reference is a copy with an engine of its own.
   [[nodiscard]] bool has_reference() const { return state_.tape().reference.has_value(); }
   void partition_reference();
   void partition_parameters();
@@ -86,12 +86,13 @@ class PartitionedRun {
   /// Gradients that did not fit into the bucket, in the type that they travel in; nothing where that is
   /// theirs.
   [[nodiscard]] std::vector<Device::Block> cast_to_send();
-  /// What is pending, rank by rank, for one reduce_scatter; nothing where it is sent as it lies.
+  /// Returns a copy of the pending gradients in order of ranks, for one reduce_scatter; none if they are sent
+  /// in place.
   [[nodiscard]] Device::Block put_in_order(Bytes padded);
-  /// Whether reduced gradients are cast before they are accumulated.
+  /// True if reduced gradients are cast before they are accumulated.
   [[nodiscard]] bool casts_reduced() const;
   [[nodiscard]] std::int64_t world() const { return in().strategy.layout.world(); }
-  /// Whether gradients go over several nodes in 4 bits.
+  /// True if gradients are sent between nodes in 4 bits.
   [[nodiscard]] bool quantizes_gradients() const;
   void reduce_quantized(const RankTensor& tensor, std::vector<Device::Block>& temporaries,
                         std::vector<Device::Block>& reduced);
@@ -99,7 +100,7 @@ class PartitionedRun {
   [[nodiscard]] std::vector<Device::Block> reduce_each_quantized();
   void offload(std::size_t tensor);
   [[nodiscard]] int reduce_stream() const;
-  /// Of an element of accumulated gradients.
+  /// Returns the bytes of an element of accumulated gradients.
   [[nodiscard]] Bytes accumulated_size() const;
   void look_for_overflow();
   void agree();

@@ -57,7 +57,7 @@ Shard zero12_shard(const RankModel& model, const Training& training, const Strat
   return shard;
 }
 
-/// Of packed weights: a rank's part of their values, and all that scales them.
+/// Returns a rank's bytes of packed weights: its part of their values, and all of their scales.
 Bytes packed_shards(const RankModel& model, std::int64_t ranks) {
   Bytes sum{};
   for (const RankTensor& tensor : model.tensors)

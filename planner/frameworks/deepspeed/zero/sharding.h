@@ -1,5 +1,5 @@
 #pragma once
-// How ZeRO divides a model among data-parallel ranks.
+// Divides a model among data-parallel ranks as ZeRO does.
 
 #include <vector>
 
@@ -14,12 +14,12 @@ namespace zplan {
 enum class Sharing : std::uint8_t { dense, remade, experts };
 [[nodiscard]] Sharing sharing_of(const RankTensor& tensor, const Training& training,
                                  const Strategy& strategy);
-/// How many ranks share what is shared so at ZeRO 1 to 3. zero.Init partitions what is not AutoEP's over all
-/// ranks, those of a tensor-parallel group among them.
+/// Returns the number of ranks that share such tensors at ZeRO 1 to 3. zero.Init partitions tensors that are
+/// not AutoEP's over all ranks, including those of a tensor-parallel group.
 [[nodiscard]] std::int64_t ranks_of(Sharing sharing, const Training& training, const Strategy& strategy);
-/// The process group, likewise.
+/// Returns the process group of ranks that share such tensors.
 [[nodiscard]] Group group_of(Sharing sharing);
-/// How many ranks share `tensor`.
+/// Returns the number of ranks that share `tensor`.
 [[nodiscard]] std::int64_t ranks_of(const RankTensor& tensor, const Training& training,
                                     const Strategy& strategy);
 
@@ -35,8 +35,8 @@ struct OptimizerGroup {
 [[nodiscard]] std::vector<OptimizerGroup> optimizer_groups(const RankModel& model, const Training& training,
                                                            const Strategy& strategy);
 
-/// Where the next parameter starts in the flat group of ZeRO 1 and 2 when `end` elements are filled: there,
-/// or at the next 16 B with parameter_alignment.
+/// Returns the start of the next parameter in the flat group of ZeRO 1 and 2, of which `end` elements are
+/// filled: `end`, or the next 16 B with parameter_alignment.
 [[nodiscard]] Elements flat_start(Elements end, const Training& training, const Strategy& strategy);
 
 /// A group padded to a multiple of 2·N elements and divided by N, as ZeRO 1 and 2 slice it; N ranks share it.
@@ -48,7 +48,7 @@ struct OptimizerGroup {
 [[nodiscard]] std::vector<Slice> slices(const RankModel& model, const Training& training,
                                         const Strategy& strategy);
 
-/// What no rank's slice exceeds: the most that touches one, and the largest piece in one.
+/// Returns a bound of every rank's slice: the most elements that touch one, and the largest piece in one.
 [[nodiscard]] Slice worst_slice(const RankModel& model, const Training& training, const Strategy& strategy);
 
 /// Σ ⌈n/N⌉ over tensors: what one rank holds of them at ZeRO-3.

@@ -136,7 +136,7 @@ void SlicedRun::gradient(std::size_t tensor, Device::Block block) {
 void SlicedRun::put_in_bucket(std::size_t tensor) {
   const Elements n = state_.tensors()[tensor].elements;
   if (!pending_.empty() && open_ + n > bucket_size()) flush();
-  // What fits is copied into the bucket, and the gradient becomes a view of it.
+  // A gradient that fits is copied into the bucket, and becomes a view of it.
   if (n <= bucket_size()) state_.release_gradient(tensor), device_.release(accumulators_[tensor]);
   if (n <= bucket_size()) state_.clock().move(n * weight() * 2);
   // On its way to the host what does not fit must not be touched by others: a clone takes its place.
@@ -181,14 +181,15 @@ void SlicedRun::make_partition(std::size_t tensor) {
     flat = device_.allocate(Term::gradient_partition, slice_of(tensor).size * Bytes(4));
 }
 
-/// What this rank keeps of a reduced gradient: whole parameters that touch its slice, in one buffer made with
-/// the first of them, or an fp32 slice. With offload it goes to the host, and its norm is taken on the way.
+/// Keeps this rank's part of a reduced gradient: whole parameters that touch its slice, in one buffer made
+/// with the first of them, or an fp32 slice. With offload it goes to the host, and its norm is computed
+/// before.
 void SlicedRun::keep(const Pending& each) {
   const Elements piece = piece_of(each);
   if (piece.value == 0) return;
   if (offloaded()) return device_.spike(Term::norm_in_fp64, piece * Bytes(8));
   make_partition(each.tensor);
-  // What arrived in fp32 is added as it is.
+  // A gradient that arrived in fp32 is added without a copy.
   if (keeps_flat_fp32() && sent_gradient(in()) != Bytes(4))
     device_.spike(Term::gradient_copy, piece * Bytes(4));
 }
@@ -227,8 +228,8 @@ void SlicedRun::add_parts(const Pending& each) const {
   }
 }
 
-/// What is flattened at once: parts up to the one that exceeds the bucket's size. A part that is sent alone
-/// is a view.
+/// Returns the most elements that are flattened at once: parts up to the one that exceeds the bucket's size.
+/// A part that is sent alone is a view.
 Elements SlicedRun::largest_flattened() const {
   Elements most{};
   if (keeps_flat_fp32()) {
@@ -335,8 +336,8 @@ void SlicedRun::send_whole() {
     state_.communicate(Operation::all_reduce, bucket.elements, sent_gradient(in()), "gradients", bucket.over);
 }
 
-/// The same of several groups: their flat fp32 gradients are put together until they exceed 5e8 elements, one
-/// alone is a view, and cast to what travels.
+/// Sends the gradients of several groups: their flat fp32 gradients are joined until they exceed 5e8 elements
+/// (one alone is a view), and cast to the type that is sent.
 void SlicedRun::send_groups() {
   constexpr Elements kBucket{500'000'000};
   const bool casts = sent_gradient_type(in().training, in().strategy) != Precision::fp32;

@@ -30,7 +30,7 @@ class SlicedRun {
     std::size_t tensor;
     Elements elements, start;
   };
-  /// What goes to one owner, of those that share it.
+  /// Elements that go to one owner, among the ranks that share them.
   struct Part {
     Sharing sharing{};
     std::int64_t owner{};
@@ -46,11 +46,11 @@ class SlicedRun {
   /// Reduced gradients go into a flat fp32 slice, which the step then takes as it is.
   [[nodiscard]] bool keeps_flat_fp32() const;
   [[nodiscard]] bool reduces_in_hooks() const;
-  /// Whether what tensor-parallel ranks all have is averaged as gradients come
+  /// True if tensors that all tensor-parallel ranks have are averaged as their gradients are made
   /// (average_replicated).
   [[nodiscard]] bool averages_in_hooks() const;
   [[nodiscard]] Elements bucket_size() const { return in().strategy.zero.reduce_bucket_size; }
-  /// Whether what is pending is sent in several parts, which are flattened for it.
+  /// True if pending gradients are sent in several parts, which are flattened before.
   [[nodiscard]] bool sends_parts() const;
   [[nodiscard]] bool spans_slices() const;
   [[nodiscard]] const OptimizerGroup& group_of(std::size_t tensor) const {
@@ -81,8 +81,8 @@ class SlicedRun {
   /// DeepSpeed 0.19.8 stage_1_and_2.py get_all_grad_tensors.
   void make_missing_gradients();
   void put_in_bucket(std::size_t tensor);
-  /// What is pending, in order: neighbours of one owner are one part. Of what goes to those that share it
-  /// alike, in the order in which they first come. Added up as far as it was asked for.
+  /// Pending gradients in order, by the ranks that share them. Neighbours of one owner are one part. Sums are
+  /// computed when they are first needed.
   struct PendingParts {
     std::vector<Parts> by_sharing;
     std::size_t count{};  ///< of parts
@@ -92,11 +92,11 @@ class SlicedRun {
   [[nodiscard]] const PendingParts& parts() const;
   void add_parts(const Pending& each) const;
   [[nodiscard]] Elements largest_flattened() const;
-  /// What is sent at once where it is cast for it: of the parts, one alone counts too.
+  /// Returns the most elements that are cast and sent at once. A part that is sent alone counts, too.
   [[nodiscard]] Elements largest_sent() const;
-  /// Of an element of the bucket.
+  /// Returns the bytes of an element of the bucket.
   [[nodiscard]] Bytes bucket_element() const;
-  /// Whether gradients travel in another type than the bucket's.
+  /// True if gradients are sent in another type than the bucket's.
   [[nodiscard]] bool casts_to_send() const;
   [[nodiscard]] Device::Block flattened();
   void flush();
