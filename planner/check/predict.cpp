@@ -10,7 +10,6 @@
 
 #include "hardware_profiles/cluster.h"
 #include "hardware_profiles/collective_cost.h"
-#include "planner/frameworks/deepspeed/zero/sharding.h"
 #include "planner/model_trace/causal_lm.h"
 #include "planner/moments/evaluation.h"
 #include "planner/moments/ppo.h"

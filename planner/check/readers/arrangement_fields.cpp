@@ -7,7 +7,6 @@
 #include "planner/check/readers/field_values.h"
 #include "planner/check/readers/machines.h"
 #include "planner/check/readers/models.h"
-#include "planner/frameworks/deepspeed/config/expert_config.h"
 #include "planner/frameworks/deepspeed/config/read_config.h"
 #include "planner/frameworks/deepspeed/config/releases.h"
 #include "planner/question/framework.h"
@@ -38,8 +37,8 @@ std::int64_t tiles_at(const JsonReader& value) {
   return LongContext::kAutoTiles;
 }
 
-ZeroOptions zero_at(const JsonReader& config, const Run& run) {
-  return read_ds_config(config.raw().dump(), config.place(), run.setup.model.shape.hidden_size).zero;
+DsConfigPins pins_of(const JsonReader& config, const Run& run, DeepSpeedRelease release = {}) {
+  return read_ds_config(config.raw().dump(), config.place(), run.setup.model.shape.hidden_size, release);
 }
 
 std::shared_ptr<const Model> scoring_model_at(const JsonReader& config, Skip& skip) {
@@ -156,13 +155,9 @@ void read_routed_experts(const JsonReader& value, Run& run) {
   run.setup.training.partitions_made_models = run.setup.strategy.zero_stage == 3;
 }
 
-/// Reads the number of ranks, and the ds_config's section of expert parallelism.
+/// How experts are divided is a section of the ds_config, which is read before.
 void read_experts(const JsonReader& value, Run& run) {
-  Strategy& strategy = run.setup.strategy;
-  strategy.layout.expert = degree_at(value, strategy.layout.world());
-  const JsonReader config = run.row.at("ds_config");
-  strategy.experts = expert_parallel_of(read_expert_config(config.at("expert_parallel")));
-  strategy.layout.data_before_expert = config.boolean_or("use_data_before_expert_parallelism", false);
+  run.setup.strategy.layout.expert = degree_at(value, run.setup.strategy.layout.world());
 }
 
 void read_maker(const JsonReader& value, Run& run) {
@@ -217,19 +212,23 @@ void read_buckets(const JsonReader& value, Run& run) {
   run.setup.strategy.zero = zero_options(named<Buckets>(value), run.setup.model.shape.hidden_size);
 }
 
-void read_engine_config(const JsonReader& value, Run& run) { run.setup.strategy.zero = zero_at(value, run); }
+void read_engine_config(const JsonReader& value, Run& run) {
+  const DsConfigPins pins = pins_of(value, run);
+  run.setup.strategy.zero = pins.zero;
+  run.setup.strategy.experts = pins.experts;
+  run.setup.strategy.layout.data_before_expert = pins.data_before_expert;
+}
 
 void read_reference_ds_config(const JsonReader& value, Run& run) {
-  run.setup.strategy.reference_zero = zero_at(value, run);
+  run.setup.strategy.reference_zero = pins_of(value, run).zero;
 }
 
 /// The config of a recorded run decides what its `spec` does not; the release that ran is 0.19.8 where none
 /// is named.
 void read_recorded_ds_config(const JsonReader& value, Run& run) {
   const auto named = run.options.find("deepspeed");
-  const DeepSpeedRelease release = named ? parse_release(named->place(), named->text()) : DeepSpeedRelease{};
   const DsConfigPins pins =
-      read_ds_config(value.raw().dump(), value.place(), run.setup.model.shape.hidden_size, release);
+      pins_of(value, run, named ? parse_release(named->place(), named->text()) : DeepSpeedRelease{});
   Training& training = run.setup.training;
   Strategy& strategy = run.setup.strategy;
   training.precision = pins.precision ? pins.precision->value : Precision::fp32;
