@@ -21,9 +21,9 @@ namespace {
 struct Measurement {
   std::string source;  ///< where its figures are from, in words
   std::string card;    ///< as CUDA names it; empty: no GPU, or not said
-  std::vector<CollectiveCurve> curves;
-  std::optional<BytesPerSecond> copies;  ///< of pinned memory, the slower direction
-  std::optional<BenchResult> bench;
+  std::vector<CollectiveCurve> curves{};
+  std::optional<BytesPerSecond> copies{};  ///< of pinned memory, the slower direction
+  std::optional<BenchResult> bench{};
 };
 
 struct Findings {
@@ -83,10 +83,7 @@ Measurement of_nccl_log(const NcclLog& log, const Document& document) {
       .source = one_line(fmt::format("nccl-tests log {}{}{}, {} x {} on {}", name_of_file(document),
                                      log.library.empty() ? "" : ", ", log.library, log.ranks, log.card,
                                      fmt::join(log.hosts, " "))),
-      .card = log.card,
-      .curves = {},
-      .copies = {},
-      .bench = {}};
+      .card = log.card};
   for (const TimedCall& call : log.calls)
     add_point(measured.curves, {.operation = call.operation, .gpus = log.ranks, .nodes = nodes},
               {call.size, call.time});
@@ -139,11 +136,8 @@ Measurement of_bench(BenchResult result, const Document& document, std::vector<s
   if (!result.flaws.empty())
     throw InputError(document.source, result.flaws.front(),
                      "accepted: a result whose figures follow from each other");
-  Measurement measured{.source = source_of(result),
-                       .card = card_of(result, document.source),
-                       .curves = {},
-                       .copies = pinned_speed(result),
-                       .bench = {}};
+  Measurement measured{
+      .source = source_of(result), .card = card_of(result, document.source), .copies = pinned_speed(result)};
   std::set<std::string> reasons;
   std::vector<CollectiveCurve> in_place;
   for (const BenchCollective& each : result.collectives)
@@ -245,7 +239,7 @@ void put_curves(Gpu& gpu, std::vector<CollectiveCurve> measured) {
 
 std::vector<CollectiveCurve> curves_of(const Findings& found, const Node& node, const std::string& network,
                                        std::vector<std::string>& notes) {
-  std::vector<CollectiveCurve> curves;
+  std::vector<CollectiveCurve> curves{};
   for (const Measurement& each : found.measured)
     for (CollectiveCurve curve : each.curves) {
       if (has_group(curves, curve))

@@ -18,9 +18,9 @@ namespace zplan::check {
 /// The question of a prediction.
 struct Setup {
   Model model;
-  Training training;
-  Strategy strategy;
-  Cluster cluster;
+  Training training{};
+  Strategy strategy{};
+  Cluster cluster{};
   std::int64_t rank{};   ///< of the world, whose figures were measured
   bool card_is_known{};  ///< `cluster` has the memory of the GPU that was used
   bool varies{};         ///< the sequence length is a limit: samples have all lengths up to it
@@ -35,7 +35,7 @@ struct MeasuredFigure {
 /// Peak memory of a training step, by one or more statistics.
 struct MeasuredMemory {
   std::vector<MeasuredFigure> figures;
-  std::vector<Phase> peak_phases;  ///< the planner's phases that agree with what was seen; empty: not seen
+  std::vector<Phase> peak_phases{};  ///< the planner's phases that agree with what was seen; empty: not seen
   std::string failed_in{};  ///< initialisation or phase in which it ran out of memory; empty: not known
 };
 
@@ -50,15 +50,15 @@ struct TimedCall {
   Seconds time;
 };
 struct MeasuredCalls {
-  Cluster cluster;
-  std::vector<TimedCall> calls;
+  Cluster cluster{};
+  std::vector<TimedCall> calls{};
   std::string record{};  ///< id of a published log, of which a profile may have a curve
   bool by_model{true};   ///< whether NCCL's model alone is compared with them, too
 };
 
 /// Bytes that hosts sent to each other in `calls` calls of a collective.
 struct MeasuredSent {
-  Cluster cluster;
+  Cluster cluster{};
   Operation operation{Operation::all_reduce};
   Bytes size;
   std::int64_t calls{};
@@ -78,9 +78,9 @@ struct CallTally {
 /// Appends `call` to the sequence, or adds it to the last entry if each of its calls equals those.
 void append_folded(std::vector<CallTally>& sequence, CallTally call);
 struct MeasuredSchedule {
-  std::vector<CallTally> calls;
+  std::vector<CallTally> calls{};
   /// In order of issue, with equal neighbours folded into one; empty: not recorded.
-  std::vector<CallTally> sequence;
+  std::vector<CallTally> sequence{};
   /// Tokens were routed by their values, so a plan cannot know how many rows an all_to_all moved.
   bool routed{};
 };
@@ -89,21 +89,21 @@ struct MeasuredSchedule {
 /// has no such kind.
 struct ReplayedKind {
   std::string name;  ///< "all_gather, data, 4 ranks, forward, bfloat16, layer weights"
-  std::optional<ReplayKind> planned, counted;
+  std::optional<ReplayKind> planned{}, counted{};
 };
 /// One rank's calls, issued again without the model.
 struct MeasuredReplay {
-  std::vector<ReplayedKind> kinds;
-  std::optional<Seconds> planned;  ///< the step; absent: the plan has no time for what was replayed
-  Seconds measured;                ///< median of whole steps
+  std::vector<ReplayedKind> kinds{};
+  std::optional<Seconds> planned{};  ///< the step; absent: the plan has no time for what was replayed
+  Seconds measured{};                ///< median of whole steps
 };
 
 /// Bytes that one rank held between steps. Absent: the run does not show it.
 struct HeldBytes {
   Bytes parameters;
-  std::optional<Bytes> parameters_on_host;  ///< given where they are offloaded
+  std::optional<Bytes> parameters_on_host{};  ///< given where they are offloaded
   Bytes persistent_parameters;
-  std::optional<Bytes> master_weights;  ///< stage 0 keeps its copy where no field names it
+  std::optional<Bytes> master_weights{};  ///< stage 0 keeps its copy where no field names it
   Bytes moments, gradients, bucket;
   [[nodiscard]] Bytes total() const {
     return parameters + persistent_parameters + master_weights.value_or(Bytes{}) + moments + gradients +
@@ -123,7 +123,7 @@ struct MomentOnHost {
   Bytes processes;  ///< of that, the processes' own: measured on the same ranks with a tiny model
 };
 struct MeasuredHost {
-  std::vector<MomentOnHost> moments;
+  std::vector<MomentOnHost> moments{};
   bool trained{};  ///< framework and optimizer had their states; false: there were weights alone
 };
 
@@ -136,7 +136,7 @@ struct ActivationFigures {
 };
 struct MeasuredActivations {
   ActivationFigures requested, allocated;
-  std::optional<Setup> first;  ///< run by the same process before, with a short input
+  std::optional<Setup> first{};  ///< run by the same process before, with a short input
 };
 
 using Measured = std::variant<MeasuredMemory, MeasuredSpeed, MeasuredCalls, MeasuredSent, MeasuredSchedule,
@@ -145,14 +145,14 @@ using Measured = std::variant<MeasuredMemory, MeasuredSpeed, MeasuredCalls, Meas
 /// One measured run.
 struct Case {
   std::string id;
-  std::string file;
+  std::string file{};
   Kind kind{Kind::measurement};
-  Measured measured;
-  std::optional<Setup> setup;   ///< absent where it was not needed, or could not be made
-  Skip skip;                    ///< empty: judge it
-  std::string subset{};         ///< as in Record
-  std::string card{}, grade{};  ///< as in Traits
-  std::string source{};         ///< who measured, where the document says
+  Measured measured{};
+  std::optional<Setup> setup{};  ///< absent where it was not needed, or could not be made
+  Skip skip{};                   ///< empty: judge it
+  std::string subset{};          ///< as in Record
+  std::string card{}, grade{};   ///< as in Traits
+  std::string source{};          ///< who measured, where the document says
   std::vector<SweepPlace> sweeps{};
   std::vector<std::string> flaws{};  ///< contradictions inside the document, for which the check fails
   std::vector<std::string> notes{};  ///< remarks on the document that are printed

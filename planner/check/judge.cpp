@@ -31,17 +31,8 @@ Record blank(const Case& measured, Statistic statistic) {
           .file = measured.file,
           .kind = measured.kind,
           .statistic = statistic,
-          .predicted = std::nullopt,
-          .measured = std::nullopt,
-          .error = std::nullopt,
-          .phase_right = std::nullopt,
-          .part = {},
-          .skip = {},
           .subset = measured.subset,
           .sweeps = measured.sweeps,
-          .ran = std::nullopt,
-          .fits = std::nullopt,
-          .failure = {},
           .traits = traits_of(measured)};
 }
 

@@ -294,7 +294,6 @@ HeldBytes predict_held(const Setup& setup, std::int64_t rank) {
                                      setup.strategy.layout.tensor, place.tensor);
   const Shard shard = make_shard(model, setup.training, setup.strategy);
   HeldBytes held{.parameters = shard.parameters,
-                 .parameters_on_host = std::nullopt,
                  .persistent_parameters = shard.persistent_parameters,
                  .master_weights = shard.master_weights,
                  .moments = shard.moments,

@@ -47,7 +47,7 @@ struct Range {
 /// record.
 struct Skip {
   std::vector<std::string> features;
-  std::string detail;
+  std::string detail{};
   bool operator==(const Skip&) const = default;
 
   [[nodiscard]] bool any() const { return !features.empty(); }
@@ -77,21 +77,21 @@ struct Traits {
 /// One line of `zplan check`. Bytes, seconds, tokens per second or calls, as the statistic says.
 struct Record {
   std::string id;
-  std::string file;
+  std::string file{};
   Kind kind{Kind::measurement};
   Statistic statistic{Statistic::allocated};
-  std::optional<double> predicted;
-  std::optional<Range> measured;
-  std::optional<double> error;       ///< of the prediction; negative: too low
-  bool exact{};                      ///< prediction and measurement are equal, to the byte and the call
-  std::optional<bool> phase_right;   ///< whether the peak comes in the phase in which it was seen
-  std::string part;                  ///< of several figures, the one that is furthest off: "forward peak"
-  Skip skip;                         ///< empty where it was judged
-  std::string subset{};              ///< rows that are looked at by themselves: "grade A, full and LoRA"
-  std::vector<SweepPlace> sweeps{};  ///< the one-variable sweeps that it is a point of
-  std::optional<bool> ran{};         ///< on the GPU that was used; false: it ended out of memory
-  std::optional<bool> fits{};        ///< whether it was predicted to run there
-  std::string failure{};             ///< why the check fails, whatever the tolerance; empty: it does not
+  std::optional<double> predicted{};
+  std::optional<Range> measured{};
+  std::optional<double> error{};      ///< of the prediction; negative: too low
+  bool exact{};                       ///< prediction and measurement are equal, to the byte and the call
+  std::optional<bool> phase_right{};  ///< whether the peak comes in the phase in which it was seen
+  std::string part{};                 ///< of several figures, the one that is furthest off: "forward peak"
+  Skip skip{};                        ///< empty where it was judged
+  std::string subset{};               ///< rows that are looked at by themselves: "grade A, full and LoRA"
+  std::vector<SweepPlace> sweeps{};   ///< the one-variable sweeps that it is a point of
+  std::optional<bool> ran{};          ///< on the GPU that was used; false: it ended out of memory
+  std::optional<bool> fits{};         ///< whether it was predicted to run there
+  std::string failure{};              ///< why the check fails, whatever the tolerance; empty: it does not
   Traits traits{};
   bool operator==(const Record&) const = default;
 

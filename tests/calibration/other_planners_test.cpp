@@ -12,10 +12,7 @@ namespace zplan::check::testing {
 namespace {
 
 Setup llama3_8b(int stage, std::int64_t ranks) {
-  check::Setup setup{.model = resolve_model("meta-llama/Meta-Llama-3-8B", {}),
-                     .training = {},
-                     .strategy = {},
-                     .cluster = {}};
+  check::Setup setup{.model = resolve_model("meta-llama/Meta-Llama-3-8B", {})};
   setup.strategy.zero_stage = stage;
   setup.strategy.layout.shard = ranks;
   return setup;
@@ -84,8 +81,7 @@ TEST(ComparePlanners, JudgesTheSameRows) {
                 .file = "b",
                 .kind = Kind::step,
                 .measured = MeasuredMemory{{{Statistic::allocated, {kPsi * 4, kPsi * 4}}}, {}},
-                .setup = llama3_8b(2, 8),
-                .skip = {}};
+                .setup = llama3_8b(2, 8)};
   Record own;
   own.id = "a", own.file = "b", own.kind = Kind::step, own.statistic = Statistic::allocated;
   own.error = 0.25;

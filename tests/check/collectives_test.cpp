@@ -1,5 +1,5 @@
-// Accuracy of the prices of collectives: every published nccl-tests log judged by curves of the others, and by
-// NCCL's model alone.
+// Accuracy of the prices of collectives: every published nccl-tests log judged by curves of the others, and
+// by NCCL's model alone.
 
 #include <gtest/gtest.h>
 

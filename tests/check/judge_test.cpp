@@ -127,8 +127,7 @@ Case memory_case(std::vector<MeasuredFigure> figures) {
           .file = "b",
           .kind = Kind::step,
           .measured = MeasuredMemory{std::move(figures), {}},
-          .setup = sample_plan(),
-          .skip = {}};
+          .setup = sample_plan()};
 }
 
 TEST(Judge, MakesOneRecordPerStatistic) {
@@ -166,8 +165,7 @@ TEST(Judge, SaysWhetherThePhaseIsRight) {
 TEST(Judge, HeldBytesAreExactOnlyWhereEveryRankAndRoleIs) {
   MeasuredHeld held;
   for (std::int64_t rank = 0; rank < 4; ++rank) held.ranks.push_back(predict_held(sample_plan(), rank));
-  Case measured{
-      .id = "a", .file = "b", .kind = Kind::schedule, .measured = held, .setup = sample_plan(), .skip = {}};
+  Case measured{.id = "a", .file = "b", .kind = Kind::schedule, .measured = held, .setup = sample_plan()};
   EXPECT_TRUE(judge(measured).front().exact);
   EXPECT_EQ(*judge(measured).front().error, 0);
   // Equal sums in other roles are not equal.

@@ -24,8 +24,8 @@ std::vector<Case> reference(const std::string& path) {
   return cases_of(read_file(std::string(ZPLAN_TEST_DATA) + "/reference/" + path), path);
 }
 
-/// Returns the errors of a file's cases, smallest first. Every case is judged, with an error of at most `most`.
-/// `only`: of that statistic.
+/// Returns the errors of a file's cases, smallest first. Every case is judged, with an error of at most
+/// `most`. `only`: of that statistic.
 std::vector<double> errors_of(const std::string& path, std::optional<Statistic> only, double most) {
   std::vector<double> errors;
   for (const Record& record : judge(reference(path))) {

@@ -24,8 +24,6 @@ inline const Setup& sample_plan() {
         {"num_hidden_layers", 2}, {"num_attention_heads", 4},     {"num_key_value_heads", 2},
         {"vocab_size", 1000},     {"tie_word_embeddings", false}, {"max_position_embeddings", 512}};
     Setup setup{.model = read_config(JsonReader(config, "plan")),
-                .training = {},
-                .strategy = {},
                 .cluster = assemble_cluster({.gpu = "A100-SXM-80GB",
                                              .memory = std::nullopt,
                                              .gpus = 4,

@@ -68,16 +68,8 @@ Skip skip_of(const BenchCollective& each, const Machines& machines, bool share_g
 
 Case collective_case(const BenchCollective& each, const Machines& machines, bool share_gpu,
                      const Given& given) {
-  Case made{.id = id_of(each),
-            .file = {},
-            .kind = Kind::collectives,
-            .measured = {},
-            .setup = {},
-            .skip = skip_of(each, machines, share_gpu)};
-  MeasuredCalls calls{.cluster = {},
-                      .calls = {{each.operation, each.bytes, each.seconds.median}},
-                      .record = {},
-                      .by_model = false};
+  Case made{.id = id_of(each), .kind = Kind::collectives, .skip = skip_of(each, machines, share_gpu)};
+  MeasuredCalls calls{.calls = {{each.operation, each.bytes, each.seconds.median}}, .by_model = false};
   if (made.skip.any())
     made.id += fmt::format(" {} {} B", to_name(each.operation), each.bytes.value);
   else
@@ -94,19 +86,14 @@ std::optional<Case> sent_case(const BenchResult& result, const BenchCollective& 
   const bool judges = each.sent && result.backend == BenchBackend::nccl && each.bytes >= kLeastSent &&
                       each.at_once == 1 && hosts > 1 && each.ranks % hosts == 0;
   if (!judges) return std::nullopt;
-  MeasuredSent sent{.cluster = {},
-                    .operation = each.operation,
-                    .size = each.bytes,
-                    .calls = each.sent->calls,
-                    .sent = each.sent->bytes()};
+  MeasuredSent sent{
+      .operation = each.operation, .size = each.bytes, .calls = each.sent->calls, .sent = each.sent->bytes()};
   if (!machines.skip.any())
     sent.cluster = result.share_gpu ? hosts_of_one(each.ranks, machines.request, given.hardware)
                                     : cluster_of(each, machines.request, given.hardware);
   return Case{.id = fmt::format("{} {} {} B", id_of(each), to_name(each.operation), each.bytes.value),
-              .file = {},
               .kind = Kind::collectives,
               .measured = std::move(sent),
-              .setup = {},
               .skip = machines.skip};
 }
 
@@ -117,7 +104,7 @@ std::string name_of(const ReplayKind& kind) {
 }
 
 Case replay_case(const BenchReplay& replay) {
-  MeasuredReplay measured{.kinds = {}, .planned = {}, .measured = replay.seconds.median};
+  MeasuredReplay measured{.measured = replay.seconds.median};
   if (replay.predicted_seconds) measured.planned = Seconds(*replay.predicted_seconds);
   for (const ReplayKind& each : replay.planned) measured.kinds.push_back({name_of(each), each, {}});
   for (const ReplayKind& each : replay.counted) {
@@ -129,22 +116,12 @@ Case replay_case(const BenchReplay& replay) {
     else
       planned->counted = each;
   }
-  return {.id = "replay",
-          .file = {},
-          .kind = Kind::schedule,
-          .measured = std::move(measured),
-          .setup = {},
-          .skip = {}};
+  return {.id = "replay", .kind = Kind::schedule, .measured = std::move(measured)};
 }
 
 /// Returns flaws and notes of the whole result.
 Case result_case(const BenchResult& result) {
-  Case whole{.id = "result",
-             .file = {},
-             .kind = Kind::collectives,
-             .measured = MeasuredCalls{},
-             .setup = {},
-             .skip = {}};
+  Case whole{.id = "result", .kind = Kind::collectives, .measured = MeasuredCalls{}};
   whole.flaws = result.flaws;
   if (!result.complete)
     whole.notes.push_back(

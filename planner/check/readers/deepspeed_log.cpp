@@ -145,12 +145,8 @@ std::vector<Case> read_deepspeed_log(std::string_view text, const std::string& s
   const std::vector<std::string_view> lines = lines_of(text);
   std::vector<Case> cases;
   const auto add = [&](const char* id, Measured measured, std::optional<Setup> setup) {
-    cases.push_back({.id = id,
-                     .file = {},
-                     .kind = Kind::log,
-                     .measured = std::move(measured),
-                     .setup = std::move(setup),
-                     .skip = {}});
+    cases.push_back(
+        {.id = id, .kind = Kind::log, .measured = std::move(measured), .setup = std::move(setup)});
   };
   if (const auto memory = memory_of_training(lines, source); !memory.empty())
     add("see_memory_usage", peaks(memory), *given.plan);

@@ -257,12 +257,8 @@ Run read_run(const JsonReader& row, RowFormat format) {
 }
 
 Case case_of(const Run& run, Kind kind, Measured measured) {
-  return {.id = run.id,
-          .file = {},
-          .kind = kind,
-          .measured = std::move(measured),
-          .setup = run.question(),
-          .skip = run.skip};
+  return {
+      .id = run.id, .kind = kind, .measured = std::move(measured), .setup = run.question(), .skip = run.skip};
 }
 
 std::vector<Case> cases_of(const JsonReader& rows, Case (*case_at)(const JsonReader&)) {

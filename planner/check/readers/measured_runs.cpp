@@ -44,8 +44,8 @@ struct MeasuredRun {
   std::int64_t sharing{1};
   Bytes available;
   bool ran{};
-  std::string failed_in;
-  std::map<std::int64_t, JsonReader> steps;  ///< by number
+  std::string failed_in{};
+  std::map<std::int64_t, JsonReader> steps{};  ///< by number
 
   [[nodiscard]] const JsonReader& row() const { return training.row; }
 };
@@ -82,9 +82,7 @@ MeasuredRun run_at(const JsonReader& row, std::size_t index, const Card& card) {
                   .place = fmt::format("rows[{}]", index),
                   .sharing = row.integer_or("sharing", 1, 1, kMostRanks),
                   .available = bytes_at(row.at("available_bytes")),
-                  .ran = ran_at(row.at("outcome")),
-                  .failed_in = {},
-                  .steps = {}};
+                  .ran = ran_at(row.at("outcome"))};
   if (run.training.gpus % run.sharing != 0)
     row.at("sharing").fail(std::to_string(run.sharing), "accepted: a divisor of gpus");
   if (run.available < Bytes(1) || run.available > Bytes(card.total.value / run.sharing))

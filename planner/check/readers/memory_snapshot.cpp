@@ -72,13 +72,11 @@ std::vector<Case> read_memory_snapshot(const JsonReader& snapshot, const Given& 
   const Totals end = totals_at_end(snapshot.at("segments"), longest - traces.begin());
   const Totals peak = peaks(longest->items(), end);
   return {{.id = "snapshot",
-           .file = {},
            .kind = Kind::log,
            .measured = MeasuredMemory{{{Statistic::requested, exactly(peak.requested)},
                                        {Statistic::reserved, exactly(peak.reserved)}},
                                       {}},
-           .setup = *given.plan,
-           .skip = {}}};
+           .setup = *given.plan}};
 }
 
 }  // namespace zplan::check

@@ -66,12 +66,9 @@ Case nccl_case(const NcclLog& log, const std::string& place, const Given& given)
   if (log.ranks < 2) throw InputError(place, fmt::format("{} ranks", log.ranks), "accepted: two or more");
   if (log.calls.empty()) throw InputError(place, "no measured sizes", "accepted: a whole log of nccl-tests");
   return {.id = std::string(to_name(log.operation)),
-          .file = {},
           .kind = Kind::collectives,
           .measured =
-              MeasuredCalls{assemble_cluster(machines_of(log, place, given), given.hardware), log.calls, {}},
-          .setup = std::nullopt,
-          .skip = {}};
+              MeasuredCalls{assemble_cluster(machines_of(log, place, given), given.hardware), log.calls, {}}};
 }
 
 // ---- the text

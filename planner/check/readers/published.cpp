@@ -153,10 +153,8 @@ Case collectives_case(const JsonReader& record) {
     calls.calls.push_back(
         {operation, bytes_at(row.at("bytes")), Seconds(row.at("seconds").number(1e-9, kMostSeconds))});
   return {.id = record.at("id").text(),
-          .file = {},
           .kind = Kind::collectives,
           .measured = std::move(calls),
-          .setup = std::nullopt,
           .skip = std::move(skip),
           .card = card.value_or("")};
 }

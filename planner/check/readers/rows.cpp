@@ -68,7 +68,6 @@ std::optional<Case> states_case(const JsonReader& row, const Run& run) {
     return bytes_or_none(states, what) + bytes_or_none(states, what + "_host");
   };
   HeldBytes held{.parameters = of("parameters"),
-                 .parameters_on_host = std::nullopt,
                  .persistent_parameters = of("gathered_parameters"),
                  .master_weights = of("master"),
                  .moments = of("moments"),
@@ -87,9 +86,7 @@ HeldBytes held_by(const JsonReader& rank, const Strategy& strategy) {
   const auto gradients = rank.at("snaps").find("grads_after_step");
   HeldBytes held{.parameters = bytes_at(after.at(
                      after.has("ds_tensor_bytes_view") ? "ds_tensor_bytes_view" : "module_param_data_bytes")),
-                 .parameters_on_host = std::nullopt,
                  .persistent_parameters = bytes_or_none(flat, "persistent_parameters"),
-                 .master_weights = std::nullopt,
                  .moments = bytes_or_none(states, "exp_avg") + bytes_or_none(states, "exp_avg_sq"),
                  .gradients = std::max(bytes_or_none(flat, "grad_partitions_flat_buffer"),
                                        bytes_or_none(gradients, "fp32_groups_gradients_flat")),
@@ -166,7 +163,7 @@ std::vector<CallTally> read_sequence(const std::optional<JsonReader>& list) {
 /// Rows whose tokens were routed by their values have the order of their calls alone.
 Case schedule_case(const JsonReader& row) {
   const bool routed = row.has("backend");
-  MeasuredSchedule schedule{.calls = {}, .sequence = read_sequence(row.find("sequence")), .routed = routed};
+  MeasuredSchedule schedule{.sequence = read_sequence(row.find("sequence")), .routed = routed};
   schedule.calls =
       routed ? schedule.sequence : read_calls(row.at("collectives"), "elements_in", "elements_out");
   return case_of(read_run(row, routed ? kRouted : kTraining), Kind::schedule, std::move(schedule));
@@ -201,7 +198,7 @@ Case host_case(const JsonReader& row) {
   if (!run.has_model) return case_of(run, Kind::step, {});
   const JsonReader moments = row.at("moments");
   const std::string scenario = row.at("scenario").text();
-  MeasuredHost host{.moments = {}, .trained = row.at("trained").boolean()};
+  MeasuredHost host{.trained = row.at("trained").boolean()};
   for (const std::string& name : moments.keys())
     if (const auto moment = moment_named(name, scenario))
       host.moments.push_back({*moment, bytes_at(moments.at(name).at("anonymous_peak_of_node")),
@@ -226,7 +223,7 @@ std::optional<Setup> first_setup(const JsonReader& row, const Cluster& cluster) 
   const std::string name = row.text_or("first", "");
   std::optional<Model> model = name.empty() ? std::nullopt : smallest_model(name, row.place());
   if (!model) return std::nullopt;
-  Setup first{.model = std::move(*model), .training = {}, .strategy = {}, .cluster = cluster};
+  Setup first{.model = std::move(*model), .cluster = cluster};
   first.training.framework = Framework::torch;
   first.training.master_weights = false;
   first.training.sequence_length = 8;
