@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "planner/check/case.h"
-#include "planner/check/summary.h"
+#include "planner/check/record.h"
 
 namespace zplan::check {
 

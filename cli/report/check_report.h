@@ -10,7 +10,7 @@
 #include "cli/document/document.h"
 #include "models/base/format.h"
 #include "models/base/json_reader.h"
-#include "planner/check/summary.h"
+#include "planner/check/record.h"
 
 namespace zplan {
 

@@ -9,7 +9,7 @@
 
 #include "hardware_profiles/cluster.h"
 #include "planner/check/judge.h"
-#include "planner/check/summary.h"
+#include "planner/check/record.h"
 #include "support.h"
 
 namespace zplan::check::testing {

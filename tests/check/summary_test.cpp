@@ -1,6 +1,6 @@
 // Errors, and the few figures that many of them become.
 
-#include "planner/check/summary.h"
+#include "planner/check/record.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include "models/config.h"
 #include "planner/check/judge.h"
 #include "planner/check/read.h"
-#include "planner/check/summary.h"
+#include "planner/check/record.h"
 
 namespace zplan::check::testing {
 

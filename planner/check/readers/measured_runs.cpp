@@ -8,7 +8,7 @@
 #include "planner/check/readers/machines.h"
 #include "planner/check/readers/readers.h"
 #include "planner/check/readers/values.h"
-#include "planner/check/summary.h"
+#include "planner/check/record.h"
 
 namespace zplan::check {
 
