@@ -6,7 +6,7 @@
 #include <array>
 
 #include "lint_support.h"
-#include "planner/frameworks/deepspeed/config/lint_knowledge.h"
+#include "planner/frameworks/deepspeed/config/lint_context.h"
 
 namespace zplan::testing {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "lint_support.h"
 #include "planner/frameworks/deepspeed/config/keys.h"
-#include "planner/frameworks/deepspeed/config/lint_knowledge.h"
+#include "planner/frameworks/deepspeed/config/lint_context.h"
 #include "tests/mutated.h"
 
 namespace zplan::testing {

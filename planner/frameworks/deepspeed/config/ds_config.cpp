@@ -39,7 +39,6 @@ struct Inputs {
 bool is_16_bit(const Training& training) { return training.precision != Precision::fp32; }
 
 // ---- batch, precision
-// ----------------------------------------------------------------------------------------
 
 void add_batch(Json& config, const Inputs& in) {
   const Strategy& s = in.strategy();
@@ -70,7 +69,6 @@ void add_accumulation(Json& config, const Inputs& in) {
 }
 
 // ---- optimizer
-// -----------------------------------------------------------------------------------------------
 
 Json optimizer_params(const Inputs& in, const OptimizerSpec& optimizer) {
   Json params = {{"lr", in.filled(starting_learning_rate(in.training()))}};
@@ -110,7 +108,6 @@ void add_optimizer(Json& config, const Inputs& in) {
 }
 
 // ---- zero_optimization
-// ---------------------------------------------------------------------------------------
 
 /// Sets `key` where `value` is not DeepSpeed's default; "auto" where that is what the HF Trainer makes of it.
 void set_size(Json& section, std::string_view key, Elements value, Elements by_default,
@@ -228,7 +225,6 @@ void add_disk(Json& config, const Inputs& in) {
 }
 
 // ---- notes
-// ---------------------------------------------------------------------------------------------------
 
 using Notes = std::vector<std::string>;
 

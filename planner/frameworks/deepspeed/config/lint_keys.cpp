@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/frameworks/deepspeed/config/lint_context.h"
-#include "planner/frameworks/deepspeed/config/lint_knowledge.h"
 
 namespace zplan {
 
@@ -379,7 +378,6 @@ void check_object(LintContext& context, const std::string& pointer) {
 }
 
 // ---- "auto"
-// --------------------------------------------------------------------------------------------------
 
 struct Auto {
   std::string pointer;

@@ -1,5 +1,3 @@
-#include "planner/frameworks/deepspeed/config/lint_knowledge.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/frameworks/deepspeed/config/keys.h"
+#include "planner/frameworks/deepspeed/config/lint_context.h"
 
 namespace zplan {
 
@@ -62,7 +61,6 @@ LintKnowledge read_knowledge(const Json& keys, const Json& file) {
 }
 
 // ---- how pydantic reads values in its lax mode
-// --------------------------------------------------------------------------------------------------
 
 std::string trimmed(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/frameworks/deepspeed/config/lint_context.h"
-#include "planner/frameworks/deepspeed/config/lint_knowledge.h"
 #include "planner/frameworks/deepspeed/config/releases.h"
 
 namespace zplan {

@@ -7,7 +7,6 @@
 #include "hardware_profiles/gpu.h"
 #include "hardware_profiles/platform.h"
 #include "planner/frameworks/deepspeed/config/lint_context.h"
-#include "planner/frameworks/deepspeed/config/lint_knowledge.h"
 #include "planner/frameworks/deepspeed/config/releases.h"
 
 namespace zplan {
@@ -346,7 +345,6 @@ void check_clipping(LintContext& context) {
 }
 
 // ---- scheduler
-// ------
 
 void check_required(LintContext& context, const std::string& type) {
   const DsKeys& keys = ds_keys();

@@ -8,7 +8,7 @@
 #include "planner/frameworks/deepspeed/config/config_warnings.h"
 #include "planner/frameworks/deepspeed/config/expert_config.h"
 #include "planner/frameworks/deepspeed/config/keys.h"
-#include "planner/frameworks/deepspeed/config/lint_knowledge.h"
+#include "planner/frameworks/deepspeed/config/lint_context.h"
 #include "planner/frameworks/deepspeed/config/lint_text.h"
 #include "planner/frameworks/deepspeed/config/releases.h"
 
@@ -61,7 +61,6 @@ bool flag(const Section& section, std::string_view key, bool fallback) {
 }
 
 // ---- zero_optimization
-// -------------------------------------------------------------------------------------
 
 struct Zero {
   const JsonReader& root;
@@ -170,7 +169,6 @@ void read_offload(const Zero& zero, DsConfigPins& pins) {
 }
 
 // ---- precision
-// -----------------------------------------------------------------------------------------------
 
 void read_precision(const JsonReader& root, DsConfigPins& pins) {
   const Section bf16 = root.has("bf16") ? object(root, "bf16") : object(root, "bfloat16");
@@ -242,7 +240,6 @@ void read_accumulation(const JsonReader& root, DsConfigPins& pins) {
 }
 
 // ---- the rest
-// ------------------------------------------------------------------------------------------------
 
 Pin<std::int64_t> read_count(const JsonReader& root, std::string_view key, std::int64_t largest) {
   const Section found = decided(root, key);

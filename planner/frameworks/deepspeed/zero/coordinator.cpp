@@ -155,7 +155,7 @@ Coordinator::Coordinator(const ModuleTape& tape, const GatherOptions& options)
   in_backward_.resize(tape.modules.size());
 }
 
-// ---- actions ----------------------------------------------------------------------------------------------
+// ---- actions
 
 GatherAction& Coordinator::act(Kind kind, std::span<const std::int32_t> parameters) {
   GatherAction& action = plan_.actions.emplace_back();
@@ -187,7 +187,7 @@ void Coordinator::act_on_released() {
   released_.clear();
 }
 
-// ---- a micro-step -----------------------------------------------------------------------------------------
+// ---- a micro-step
 
 /// reset_step, at the start of the model's forward.
 void Coordinator::reset() {
@@ -344,7 +344,7 @@ void Coordinator::release_leftovers() {
   act_on_released();
 }
 
-// ---- gathering --------------------------------------------------------------------------------------------
+// ---- gathering
 
 /// __all_gather_params_: those with a second shard apart from those without. `wanted` is sorted here.
 void Coordinator::gather(std::vector<std::int32_t>& wanted) {
@@ -483,7 +483,7 @@ void Coordinator::prefetch() {
   gather(wanted_);
 }
 
-// ---- letting go -------------------------------------------------------------------------------------------
+// ---- letting go
 
 /// Decides which of the module's parameters may go, into decisions_ from decided_at_ on. DeepSpeed caches the
 /// answer by module and step for the whole run (functools.lru_cache): later micro-steps do as the first one
@@ -585,7 +585,7 @@ void Coordinator::drop_secondaries() {
   if (!scratch_.empty()) act(Kind::drop_secondary, scratch_);
 }
 
-// ---- steps ------------------------------------------------------------------------------------------------
+// ---- steps
 
 StepGathers step_of(Coordinator& coordinator, std::int64_t micro_steps) {
   StepGathers step;

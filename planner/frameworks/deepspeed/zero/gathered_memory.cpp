@@ -43,7 +43,7 @@ void GatheredMemory::hold_before(StepKind step) {
   }
 }
 
-// ---- blocks -----------------------------------------------------------------------------------------------
+// ---- blocks
 
 std::int32_t GatheredMemory::take(Use use, Bytes size, std::int32_t references) {
   const auto name = static_cast<std::int32_t>(storages_.size());
@@ -78,7 +78,7 @@ std::vector<std::int32_t> GatheredMemory::copies_from_host(std::span<const std::
   return copies;
 }
 
-// ---- actions ----------------------------------------------------------------------------------------------
+// ---- actions
 
 void GatheredMemory::play(const GatherPlan& plan, std::vector<GatherBlock>& blocks) {
   blocks_ = &blocks;
