@@ -45,7 +45,7 @@ std::pair<Json*, std::string> holder_of(const Field& field, Json& row, RowFormat
   return {&holder, std::string(field.key)};
 }
 
-std::string message_of(const Json& row, RowFormat format) {
+std::string error_of(const Json& row, RowFormat format) {
   try {
     (void)read_run(JsonReader(row, "row"), format);
   } catch (const InputError& error) {
@@ -69,7 +69,7 @@ TEST_P(FieldsOf, AreNamedWhereTheyAreNeededAndMissing) {
     Json row = row_of(sample);
     const auto [holder, key] = holder_of(field, row, sample.format);
     ASSERT_EQ(holder->erase(key), 1U) << key;
-    EXPECT_THAT(message_of(row, sample.format), HasSubstr("has no \"" + key + "\"")) << key;
+    EXPECT_THAT(error_of(row, sample.format), HasSubstr("has no \"" + key + "\"")) << key;
     ++removed;
   }
   EXPECT_GE(removed, 2);
@@ -84,7 +84,7 @@ TEST_P(FieldsOf, AreNamedWhereTheirValueIsWrong) {
     const auto [holder, key] = holder_of(field, row, sample.format);
     if (!holder->contains(key) || holder->at(key).is_null() || holder->at(key).is_array()) continue;
     (*holder)[key] = Json::array({Json::object()});
-    EXPECT_THAT(message_of(row, sample.format), HasSubstr("/" + key)) << key;
+    EXPECT_THAT(error_of(row, sample.format), HasSubstr("/" + key)) << key;
   }
 }
 
