@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "hardware_profiles/profiles.h"
-#include "planner/check/read.h"
+#include "planner/check/readers/read.h"
 
 namespace zplan::check {
 

@@ -11,7 +11,7 @@
 #include "models/base/error.h"
 #include "models/base/json_reader.h"
 #include "planner/check/judge.h"
-#include "planner/check/read.h"
+#include "planner/check/readers/read.h"
 #include "planner/question/work.h"
 #include "planner/search/candidates.h"
 

@@ -21,7 +21,7 @@
 #include "gui/output/export.h"
 #include "gui/output/text_label.h"
 #include "hardware_profiles/cluster.h"
-#include "planner/check/read.h"
+#include "planner/check/readers/read.h"
 #include "planner/question/work.h"
 
 namespace zplan::gui {

@@ -8,7 +8,7 @@
 #include "hardware_profiles/cluster.h"
 #include "models/base/error.h"
 #include "models/config.h"
-#include "planner/check/read.h"
+#include "planner/check/readers/read.h"
 #include "planner/frameworks/deepspeed/config/keys.h"
 
 namespace zplan::gui {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "hardware_profiles/cluster.h"
-#include "planner/check/read.h"
+#include "planner/check/readers/read.h"
 #include "support.h"
 
 namespace zplan::check::testing {

@@ -6,7 +6,7 @@
 #include "models/base/json_reader.h"
 #include "models/config.h"
 #include "planner/check/judge.h"
-#include "planner/check/read.h"
+#include "planner/check/readers/read.h"
 #include "planner/check/record.h"
 
 namespace zplan::check::testing {

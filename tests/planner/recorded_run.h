@@ -4,7 +4,7 @@
 #include <ostream>
 #include <vector>
 
-#include "planner/check/readers/readers.h"
+#include "planner/check/readers/read.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {

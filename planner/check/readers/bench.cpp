@@ -6,7 +6,7 @@
 #include "planner/check/judge.h"
 #include "planner/check/readers/machines.h"
 #include "planner/check/readers/nccl_log.h"
-#include "planner/check/readers/readers.h"
+#include "planner/check/readers/read.h"
 
 namespace zplan::check {
 

@@ -2,7 +2,7 @@
 #include <regex>
 
 #include "hardware_profiles/cluster.h"
-#include "planner/check/readers/readers.h"
+#include "planner/check/readers/read.h"
 #include "planner/check/readers/text_lines.h"
 #include "planner/check/readers/values.h"
 

@@ -6,7 +6,7 @@
 #include "hardware_profiles/cluster.h"
 #include "planner/check/readers/fields.h"
 #include "planner/check/readers/machines.h"
-#include "planner/check/readers/readers.h"
+#include "planner/check/readers/read.h"
 #include "planner/check/readers/values.h"
 #include "planner/check/record.h"
 

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hardware_profiles/cluster.h"
-#include "planner/check/readers/readers.h"
+#include "planner/check/readers/read.h"
 #include "planner/check/readers/values.h"
 
 namespace zplan::check {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/check/readers/readers.h"
+#include "planner/check/readers/read.h"
 
 namespace zplan::check {
 

@@ -7,7 +7,7 @@
 #include "planner/check/readers/fields.h"
 #include "planner/check/readers/machines.h"
 #include "planner/check/readers/models.h"
-#include "planner/check/readers/readers.h"
+#include "planner/check/readers/read.h"
 #include "planner/check/readers/values.h"
 
 namespace zplan::check {

@@ -1,4 +1,4 @@
-#include "planner/check/read.h"
+#include "planner/check/readers/read.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

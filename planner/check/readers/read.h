@@ -1,7 +1,9 @@
 #pragma once
-// One function per format: the document → what was measured. Each throws InputError that names file and place
-// for a document of its format that is broken. Cases come without `file`: the caller knows it.
+// Recognises the format of a document by its schema or shape, never by its name, and reads its cases.
 
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -10,6 +12,59 @@
 #include "planner/check/case.h"
 
 namespace zplan::check {
+
+/// The part of a log's question that the command line gives.
+struct Given {
+  const HardwareProfiles& hardware;
+  ClusterRequest machines;  ///< what --gpu, --network and the like say; the rest is the log's
+  const Setup* plan{};      ///< whose log it is; absent: not said
+};
+
+enum class Format {
+  published_memory,
+  published_speed,
+  published_collectives,
+  measured_runs,
+  recorded_runs,
+  schedule_rows,
+  step_rows,
+  capacity_rows,
+  host_rows,
+  activation_rows,
+  nccl_json,
+  bench_result,
+  memory_snapshot,
+  nccl_text,
+  deepspeed_log,
+};
+
+/// Returns the format of a JSON document; nothing for one that holds no measurements.
+[[nodiscard]] std::optional<Format> recognise(const Json& document);
+/// Returns the format of a text that is not JSON.
+[[nodiscard]] std::optional<Format> recognise(std::string_view text);
+
+/// True if the plan of such a document is given on the command line.
+[[nodiscard]] bool needs_plan(Format format);
+/// True if such a document does not state its machines, so that --gpu, --node and --network count.
+[[nodiscard]] bool leaves_machines_open(Format format);
+
+/// A file that was read.
+struct Document {
+  std::string source;  ///< its name in messages and records
+  std::string text;
+  Json json;  ///< null where it is a text
+  std::optional<Format> format;
+};
+
+/// Recognises `text`. Throws InputError if it begins as JSON but is neither JSON nor a log.
+[[nodiscard]] Document recognised(std::string text, std::string source);
+
+/// Returns the cases of a document of a known format. Throws InputError, naming file and place, for a
+/// broken one.
+[[nodiscard]] std::vector<Case> read_cases(const Document& document, const Given& given);
+
+// One function per format: document → cases, without `file`. Each throws InputError that names file and
+// place for a broken document.
 
 /// zplan.measurement/1: peak memory of runs that others published, and runs that ran out of memory.
 [[nodiscard]] std::vector<Case> read_published_memory(const JsonReader& rows);
@@ -30,13 +85,6 @@ namespace zplan::check {
 [[nodiscard]] std::vector<Case> read_recorded_runs(const JsonReader& run);
 /// Activations that autograd keeps for a few layers, and peaks of one forward and backward pass.
 [[nodiscard]] std::vector<Case> read_activation_rows(const JsonReader& rows);
-
-/// The part of a log's question that the command line gives.
-struct Given {
-  const HardwareProfiles& hardware;
-  ClusterRequest machines;  ///< what --gpu, --network and the like say; the rest is the log's
-  const Setup* plan{};      ///< whose log it is; absent: not said
-};
 
 /// zplan.runs/1: training runs on a GPU: peaks, what they took of the device, time, and what ended out of
 /// memory.
