@@ -9,7 +9,7 @@ import sys
 
 build = os.path.abspath(sys.argv[1])
 root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FOLDERS = ("models", "hardware_profiles", "planner", "calibration", "cli", "harness", "gui")
+FOLDERS = ("models", "hardware_profiles", "planner", "cli", "harness", "gui")
 
 
 def wanted(entry):

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "calibration/import_profile.h"
+#include "planner/calibration/import_profile.h"
 #include "cli/commands/commands.h"
 #include "cli/report/output_files.h"
 #include "hardware_profiles/profiles.h"

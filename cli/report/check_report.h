@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "calibration/fit_speeds.h"
-#include "calibration/other_planners.h"
+#include "planner/calibration/fit_speeds.h"
+#include "planner/calibration/other_planners.h"
 #include "cli/document/document.h"
 #include "models/base/format.h"
 #include "models/base/json_reader.h"

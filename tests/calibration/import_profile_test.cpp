@@ -1,6 +1,6 @@
 // Measurements as a profile: what was measured is what a plan is priced by.
 
-#include "calibration/import_profile.h"
+#include "planner/calibration/import_profile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

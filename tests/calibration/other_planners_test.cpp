@@ -1,6 +1,6 @@
 // Formulas of other planners, worked by hand for Llama 3 8B: Ψ = 8,030,261,248, V·h = 525,336,576.
 
-#include "calibration/other_planners.h"
+#include "planner/calibration/other_planners.h"
 
 #include <gtest/gtest.h>
 

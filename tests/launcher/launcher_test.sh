@@ -21,7 +21,7 @@ builds() { wc -l <"$tree/build.count" | tr -d ' '; }
 tick() { sleep 0.05; }
 
 make_tree() {
-  mkdir -p "$tree/.ci" "$tree/cli" "$tree/models/base" "$tree/planner" "$tree/hardware_profiles" "$tree/calibration" "$tree/gui"
+  mkdir -p "$tree/.ci" "$tree/cli" "$tree/models/base" "$tree/planner" "$tree/hardware_profiles" "$tree/gui"
   cp "$source_root/zplan" "$tree/"
   cp "$source_root"/.ci/packages.sh "$source_root"/.ci/build-cli.sh "$tree/.ci/"
   echo "first" >"$tree/models/base/data.json"

@@ -7,9 +7,7 @@
 #include "models/catalogue/catalogue.h"
 #include "models/catalogue/lookup.h"
 #include "models/config.h"
-#include "models/recorded/library.h"
 #include "models/recorded/read.h"
-#include "models/vision/families.h"
 #include "planner/check/readers/values.h"
 
 namespace zplan::check {

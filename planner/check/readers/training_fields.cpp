@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "models/base/split.h"
+#include "models/base/format.h"
 #include "models/lora.h"
 #include "planner/check/readers/field_values.h"
 #include "planner/check/readers/models.h"

@@ -1,4 +1,4 @@
-#include "calibration/import_profile.h"
+#include "planner/calibration/import_profile.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

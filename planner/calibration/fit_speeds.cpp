@@ -1,4 +1,4 @@
-#include "calibration/fit_speeds.h"
+#include "planner/calibration/fit_speeds.h"
 
 #include <Eigen/Dense>
 #include <algorithm>

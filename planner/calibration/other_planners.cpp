@@ -1,4 +1,4 @@
-#include "calibration/other_planners.h"
+#include "planner/calibration/other_planners.h"
 
 #include <algorithm>
 #include <map>
