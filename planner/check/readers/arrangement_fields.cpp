@@ -70,7 +70,7 @@ void read_gpus(const JsonReader& value, Run& run) {
 
 /// A mixture's architecture is the script's, which its rows do not repeat.
 void read_model(const JsonReader& value, Run& run) {
-  if (run.format == kRouted && !value.has("model_type")) {
+  if (run.format == kRouted && value.raw().is_object() && !value.has("model_type")) {
     Json config = value.raw();
     config["model_type"] = "qwen3_moe";
     return set_model(model_at(JsonReader(config, run.row.place()), run.skip), run);
