@@ -9,7 +9,7 @@
 #include "cli/commands/commands.h"
 #include "cli/options/command_line.h"
 #include "cli/options/request.h"
-#include "cli/report/hardware_comparison.h"
+#include "cli/report/scenario_report.h"
 #include "cli/run.h"
 #include "models/base/json_reader.h"
 

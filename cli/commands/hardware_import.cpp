@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "planner/calibration/import_profile.h"
 #include "cli/commands/commands.h"
-#include "cli/report/output_files.h"
+#include "cli/report/report.h"
 #include "hardware_profiles/profiles.h"
 #include "models/base/json_reader.h"
+#include "planner/calibration/import_profile.h"
 
 namespace zplan {
 

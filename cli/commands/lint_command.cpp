@@ -3,7 +3,7 @@
 #include "cli/commands/commands.h"
 #include "cli/options/request.h"
 #include "cli/report/lint_report.h"
-#include "cli/report/output_files.h"
+#include "cli/report/report.h"
 #include "cli/run.h"
 #include "models/base/json_reader.h"
 #include "planner/explain/why.h"

@@ -8,7 +8,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/options/request.h"
-#include "cli/report/oom_report.h"
+#include "cli/report/fit_report.h"
 #include "cli/run.h"
 #include "models/base/json_reader.h"
 

@@ -8,7 +8,6 @@ namespace {
 
 constexpr int kMarkdownWidth = 100;
 
-/// A tone does not change where lines break.
 std::string toned_paragraph(const Block& block, const Style& style) {
   std::string text = paragraph(block.first, block.text, style.width);
   if (block.marked.empty()) return style(block.tone, text);

@@ -1,6 +1,5 @@
 #pragma once
-// What a command has to say, before it is set: as text for a terminal, as Markdown for a document, as CSV for
-// a program.
+// A document that a command prints: as text for a terminal, as Markdown, or as CSV.
 
 #include <string>
 #include <vector>
@@ -11,21 +10,21 @@ namespace zplan {
 
 enum class OutputFormat { text, json, csv, markdown };
 
-/// Where blocks are shown. Markdown is the tables and what belongs beside them.
+/// The formats that a block is part of. Markdown has the tables and the sentences about them.
 enum class Shown { text, markdown, both };
 
 struct Block {
   enum class Kind { heading, paragraph, item, line, table };
   Kind kind{};
   std::string text{};
-  std::string first{};   ///< of a paragraph: what it hangs behind
-  std::string marked{};  ///< of `first`: what has the tone; empty: the whole block
+  std::string first{};   ///< of a paragraph: text before it; further lines are indented as far
+  std::string marked{};  ///< the part of `first` that has the tone; empty: the whole block
   Tone tone{Tone::plain};
   Table table{};
   Shown shown{};
 };
 
-/// Fields in the order of the names in the first record.
+/// The fields of a line; the first line has their names.
 using CsvRecord = std::vector<std::string>;
 
 struct Document {
@@ -34,10 +33,10 @@ struct Document {
   Shown shown{Shown::text};        ///< of the blocks that follow
 
   void heading(std::string text, Tone tone = Tone::strong);
-  /// Wrapped; its further lines are indented as far as `first` is wide.
+  /// Adds wrapped text behind `first`; further lines are indented as far.
   void paragraph(std::string first, std::string text, Tone tone = Tone::plain, std::string marked = "");
   void items(const std::vector<std::string>& sentences);
-  /// A line that is never wrapped, as commands are there to be copied.
+  /// Adds a line that is never wrapped, such as a command to be copied.
   void line(std::string text = "", Tone tone = Tone::plain);
   void table(Table table);
   void append(const Document& more);
@@ -47,7 +46,7 @@ struct Document {
 [[nodiscard]] std::string markdown_of(const Document& document);
 /// RFC 4180.
 [[nodiscard]] std::string csv_of(const Document& document);
-/// As any of these; JSON has schemas of its own.
+/// Returns the document in one of these formats. JSON is made from the schemas instead.
 [[nodiscard]] std::string in_format(const Document& document, OutputFormat format, const Style& style);
 
 }  // namespace zplan

@@ -32,7 +32,7 @@ std::string without_trailing_blanks(std::string line) {
   return line;
 }
 
-/// Widths of the columns; what is too much comes off the widest text column.
+/// Returns the widths of the columns. The widest column of text is cut where the table is too wide.
 std::vector<std::size_t> widths_of(const Table& table, std::size_t width) {
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < table.columns.size(); ++i) widths.push_back(column_width(table, i));

@@ -32,7 +32,7 @@ bool is_wide(std::uint32_t point) {
                      [point](Range range) { return point >= range.first && point <= range.last; });
 }
 
-/// The code point that starts at `at`, which moves behind it. Bytes that are not UTF-8 stand for themselves.
+/// Returns the code point at `at` and moves `at` past it. Bytes that are not UTF-8 are returned as they are.
 std::uint32_t next_point(std::string_view text, std::size_t& at) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(at++);
@@ -43,7 +43,7 @@ std::uint32_t next_point(std::string_view text, std::size_t& at) {
   return point;
 }
 
-/// A number and the unit behind it stay on one line.
+/// Keeps a number and its unit on one line.
 bool belongs_to_number(char before, std::string_view word) {
   constexpr std::size_t kLongestUnit = 7;
   return before >= '0' && before <= '9' && word.size() <= kLongestUnit &&

@@ -30,7 +30,7 @@ namespace zplan {
 
 enum class Tone { plain, strong, faint, good, bad };
 
-/// How text is set: its width, and whether tones become colours.
+/// The width of text, and whether tones become colours.
 struct Style {
   int width{100};
   bool color{};

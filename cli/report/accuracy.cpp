@@ -1,5 +1,3 @@
-#include "cli/report/accuracy.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,7 +5,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/document/json_values.h"
 #include "cli/document/text.h"
+#include "cli/report/explain.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/plan_figures.h"
 #include "planner/question/question.h"
@@ -17,10 +17,16 @@ namespace zplan {
 namespace {
 
 constexpr std::string_view kPage = "docs/accuracy.md";
-/// What is less is not said to be nothing.
+/// Errors below it print as this rather than as 0.
 constexpr double kLeastShown = 0.0001;
 
-/// "deepspeed, full, on A100-SXM-80GB": the runs of a group.
+/// Returns an error as text: "3 %", "0.02 %".
+std::string error_share(double fraction) {
+  const double value = fraction * 100;
+  return fmt::format("{:.{}f} %", value, value < 0.1 ? 2 : value < 10 ? 1 : 0);
+}
+
+/// Returns the runs of a group: " of deepspeed, full, on A100-SXM-80GB".
 std::string runs_of(const Accuracy& group) {
   std::string text;
   if (group.framework)
@@ -31,7 +37,7 @@ std::string runs_of(const Accuracy& group) {
   return text;
 }
 
-/// "12 published runs", "1 published run with a slower attention kernel".
+/// Returns the number of measurements: "12 published runs", "1 published run with a slower attention kernel".
 std::string counted(const Accuracy& group) {
   std::string what = group.against;
   if (group.judged > 1) return fmt::format("{} {}", group.judged, what);
@@ -41,7 +47,7 @@ std::string counted(const Accuracy& group) {
   return "1 of " + what;
 }
 
-/// Of one kind of measurement the group that says most: the plan's own first, then the largest.
+/// Returns the most telling group of one kind of measurement: the plan's own, else the largest.
 const Accuracy& foremost(const std::vector<Accuracy>& groups, const Accuracy& first, const Coverage& plan) {
   const Accuracy* best = &first;
   for (const Accuracy& each : groups) {
@@ -52,7 +58,7 @@ const Accuracy& foremost(const std::vector<Accuracy>& groups, const Accuracy& fi
   return *best;
 }
 
-/// One group of each kind of measurement; of those without a GPU the first kind alone.
+/// Returns a group for each kind of measurement on GPUs, and one for those without a GPU.
 std::vector<Accuracy> for_badge(const std::vector<Accuracy>& groups, const Coverage& plan) {
   std::vector<Accuracy> chosen;
   for (const Accuracy& each : groups) {
@@ -70,7 +76,7 @@ bool takes_a_card(AccuracyOf of) {
   return of == AccuracyOf::memory || of == AccuracyOf::step_time || of == AccuracyOf::collective_time;
 }
 
-/// Where no measurement is of the plan's own framework, method and GPU, with the kernels it assumes: that.
+/// Returns what was not measured, where no measurement has the plan's framework, method, GPU and kernels.
 std::string gap_text(AccuracyOf of, const std::vector<Accuracy>& groups, const Coverage& plan) {
   if (!takes_a_card(of))
     return groups.empty() ? "nothing measured under " + std::string(to_name(plan.framework)) : "";
@@ -88,9 +94,9 @@ Json group_json(const Accuracy& group) {
           {"statistic", group.statistic},
           {"on_cards", group.on_cards},
           {"slower_attention", group.slower_attention},
-          {"framework", group.framework ? Json(to_name(*group.framework)) : Json(nullptr)},
-          {"method", group.method ? Json(to_name(*group.method)) : Json(nullptr)},
-          {"card", group.card ? Json(*group.card) : Json(nullptr)},
+          {"framework", group.framework ? name_json(*group.framework) : Json(nullptr)},
+          {"method", group.method ? name_json(*group.method) : Json(nullptr)},
+          {"card", or_null(group.card)},
           {"judged", group.judged},
           {"exact", group.exact},
           {"median_error", group.median},
@@ -100,11 +106,6 @@ Json group_json(const Accuracy& group) {
 }
 
 }  // namespace
-
-std::string error_share(double fraction) {
-  const double value = fraction * 100;
-  return fmt::format("{:.{}f} %", value, value < 0.1 ? 2 : value < 10 ? 1 : 0);
-}
 
 Coverage coverage_of(const Plan& plan, const Question& question) {
   return {plan.framework, training_of(plan, question).method, question.cluster.gpu.name};
@@ -135,10 +136,6 @@ std::string accuracy_badge(AccuracyOf of, const Coverage& plan) {
   return fmt::format("{}: {}", in_words(to_name(of)), fmt::join(parts, "; "));
 }
 
-std::string accuracy_page(std::string_view anchor) {
-  return anchor.empty() ? std::string(kPage) : fmt::format("{}#{}", kPage, anchor);
-}
-
 std::vector<std::string> accuracy_sentences(const Coverage& plan) {
   std::vector<std::string> sentences;
   for (const auto& [of, name] : EnumNames<AccuracyOf>::table) {
@@ -148,7 +145,7 @@ std::vector<std::string> accuracy_sentences(const Coverage& plan) {
     for (const Accuracy& each : groups)
       sentences.push_back(fmt::format("{}, {}", in_words(name), accuracy_text(each)));
   }
-  sentences.push_back(fmt::format("what was measured, and what nobody has checked: {}", accuracy_page()));
+  sentences.push_back(fmt::format("what was measured, and what nobody has checked: {}", kPage));
   return sentences;
 }
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/document/json_values.h"
 #include "cli/document/table.h"
-#include "cli/report/report_json.h"
 #include "hardware_profiles/cluster.h"
 #include "hardware_profiles/gpu.h"
 #include "models/base/version.h"
@@ -57,98 +57,90 @@ std::vector<Record> shown_records(const CheckReport& report) {
   return report.worst ? check::worst_records(report.records, *report.worst) : report.records;
 }
 
+std::string count_text(std::size_t count) { return fmt::format("{}", count); }
+
 std::string phase_text(const check::RecordGroup& group) {
   return group.phase_judged == 0 ? "-" : fmt::format("{} of {}", group.phase_right, group.phase_judged);
-}
-
-/// Behind a first column of its own, what both kinds of groups are told by.
-Table figures_table(const char* first) {
-  return {{{first, "", false, kAlways},
-           {"statistic", "", false, kAlways},
-           {"records", "", true, 6},
-           {"judged", "", true, kAlways},
-           {"skipped", "", true, 7},
-           {"median", "", true, kAlways},
-           {"p90", "", true, kAlways},
-           {"worst", "", true, kAlways},
-           {"> 5 % low", "", true, kAlways},
-           {"equal", "", true, 5},
-           {"phase right", "", true, 4}},
-          {}};
-}
-
-Row figures_row(const std::string& first, const std::string& statistic, const check::RecordGroup& group) {
-  const bool any = group.judged > 0;
-  const auto share = [any](double value) { return any ? share_text(value) : std::string("-"); };
-  return {{first, statistic, fmt::format("{}", group.records), fmt::format("{}", group.judged),
-           fmt::format("{}", group.skipped), share(group.median_error), share(group.p90_error),
-           share(group.worst_error), share(group.under_predicted), fmt::format("{}", group.exact),
-           phase_text(group)}};
 }
 
 /// Pooled subsets are of several statistics.
 bool is_pooled(const check::Subset& subset) { return subset.name.ends_with(check::kPooled); }
 
+/// Adds the columns that groups and subsets share.
+template <class Item>
+void add_figures(std::vector<Field<Item>>& fields, const check::RecordGroup& (*group_of)(const Item&)) {
+  const auto add = [&](Column column, std::string (*text)(const check::RecordGroup&)) {
+    fields.push_back({std::move(column), [=](const Item& each) { return text(group_of(each)); }});
+  };
+  const auto add_share = [&](const char* heading, double check::RecordGroup::*share) {
+    fields.push_back({number_column(heading), [=](const Item& each) {
+                        const check::RecordGroup& group = group_of(each);
+                        return group.judged > 0 ? share_text(group.*share) : std::string("-");
+                      }});
+  };
+  using Group = const check::RecordGroup&;
+  add(number_column("records", "", 6), [](Group group) { return count_text(group.records); });
+  add(number_column("judged"), [](Group group) { return count_text(group.judged); });
+  add(number_column("skipped", "", 7), [](Group group) { return count_text(group.skipped); });
+  add_share("median", &check::RecordGroup::median_error);
+  add_share("p90", &check::RecordGroup::p90_error);
+  add_share("worst", &check::RecordGroup::worst_error);
+  add_share("> 5 % low", &check::RecordGroup::under_predicted);
+  add(number_column("equal", "", 5), [](Group group) { return count_text(group.exact); });
+  add(number_column("phase right", "", 4), phase_text);
+}
+
 Table subset_table(const CheckReport& report) {
-  Table table = figures_table("of these");
-  for (const check::Subset& subset : report.subsets)
-    table.rows.push_back(figures_row(
-        subset.name, is_pooled(subset) ? "" : in_words(to_name(subset.figures.statistic)), subset.figures));
-  return table;
+  using S = const check::Subset&;
+  std::vector<Field<check::Subset>> fields{
+      {text_column("of these"), [](S subset) { return subset.name; }},
+      {text_column("statistic"),
+       [](S subset) { return is_pooled(subset) ? "" : in_words(to_name(subset.figures.statistic)); }}};
+  add_figures<check::Subset>(fields, [](S subset) -> const check::RecordGroup& { return subset.figures; });
+  return table_of(fields, report.subsets);
 }
 
 Table slope_table(const CheckReport& report) {
-  Table table{{{"sweep of", "", false, kAlways},
-               {"from", "", false, kAlways},
-               {"to", "", false, kAlways},
-               {"statistic", "", false, 5},
-               {"predicted per unit", "", true, kAlways},
-               {"measured per unit", "", true, kAlways},
-               {"error", "", true, kAlways}},
-              {}};
-  for (const check::Slope& slope : report.slopes)
-    table.rows.push_back(
-        {{slope.variable, slope.from, slope.to, in_words(to_name(slope.statistic)),
-          figure_text(slope.predicted, slope.statistic, report.unit),
-          figure_text(slope.measured, slope.statistic, report.unit), error_text(slope.error())}});
-  return table;
+  using S = const check::Slope&;
+  const ByteUnit unit = report.unit;
+  return table_of<check::Slope>(
+      {{text_column("sweep of"), [](S slope) { return slope.variable; }},
+       {text_column("from"), [](S slope) { return slope.from; }},
+       {text_column("to"), [](S slope) { return slope.to; }},
+       {text_column("statistic", 5), [](S slope) { return in_words(to_name(slope.statistic)); }},
+       {number_column("predicted per unit"),
+        [unit](S slope) { return figure_text(slope.predicted, slope.statistic, unit); }},
+       {number_column("measured per unit"),
+        [unit](S slope) { return figure_text(slope.measured, slope.statistic, unit); }},
+       {number_column("error"), [](S slope) { return error_text(slope.error()); }}},
+      report.slopes);
 }
 
-/// What is said of rows by what they are: published peaks have it.
 Table efficiency_table(const CheckReport& report) {
-  Table table{{{"GPU", "", false, kAlways},
-               {"products", "", true, kAlways},
-               {"attention", "", true, kAlways},
-               {"memory", "", true, kAlways},
-               {"runs", "", true, kAlways},
-               {"median", "", true, kAlways},
-               {"p90", "", true, kAlways},
-               {"held out", "", true, kAlways},
-               {"p90 held out", "", true, kAlways},
-               {"signed", "", true, kAlways},
-               {"usual kernels", "", true, 5},
-               {"held out", "", true, 5},
-               {"p90 held out", "", true, 5}},
-              {}};
-  for (const check::EfficiencyFit& each : report.speeds.gpus) {
-    const auto usual = [&](double error) {
-      return each.usual_runs > 0 ? share_text(error) : std::string("-");
-    };
-    table.rows.push_back(
-        {{each.gpu, share_text(each.efficiency.products), share_text(each.efficiency.attention),
-          share_text(each.efficiency.memory), fmt::format("{}", each.runs), share_text(each.seen.median),
-          share_text(each.seen.p90), share_text(each.held_out.median), share_text(each.held_out.p90),
-          error_text(each.held_out_signed), fmt::format("{}", each.usual_runs),
-          usual(each.held_out_usual.median), usual(each.held_out_usual.p90)}});
-  }
-  return table;
+  using F = const check::EfficiencyFit&;
+  const auto usual = [](double (*error)(F)) {
+    return [error](F fit) { return fit.usual_runs > 0 ? share_text(error(fit)) : std::string("-"); };
+  };
+  return table_of<check::EfficiencyFit>(
+      {{text_column("GPU"), [](F fit) { return fit.gpu; }},
+       {number_column("products"), [](F fit) { return share_text(fit.efficiency.products); }},
+       {number_column("attention"), [](F fit) { return share_text(fit.efficiency.attention); }},
+       {number_column("memory"), [](F fit) { return share_text(fit.efficiency.memory); }},
+       {number_column("runs"), [](F fit) { return count_text(fit.runs); }},
+       {number_column("median"), [](F fit) { return share_text(fit.seen.median); }},
+       {number_column("p90"), [](F fit) { return share_text(fit.seen.p90); }},
+       {number_column("held out"), [](F fit) { return share_text(fit.held_out.median); }},
+       {number_column("p90 held out"), [](F fit) { return share_text(fit.held_out.p90); }},
+       {number_column("signed"), [](F fit) { return error_text(fit.held_out_signed); }},
+       {number_column("usual kernels", "", 5), [](F fit) { return count_text(fit.usual_runs); }},
+       {number_column("held out", "", 5), usual([](F fit) { return fit.held_out_usual.median; })},
+       {number_column("p90 held out", "", 5), usual([](F fit) { return fit.held_out_usual.p90; })}},
+      report.speeds.gpus);
 }
 
 Table skip_table(const CheckReport& report) {
-  Table table{{{"skipped", "", true, kAlways},
-               {"kind", "", false, 5},
-               {"statistic", "", false, 5},
-               {"not modelled", "", false, kAlways}},
+  Table table{{number_column("skipped"), text_column("kind", 5), text_column("statistic", 5),
+               text_column("not modelled")},
               {}};
   for (const check::RecordGroup& group : report.groups)
     for (const auto& [reason, count] : group.skip_reasons)
@@ -158,24 +150,28 @@ Table skip_table(const CheckReport& report) {
 }
 
 Table planner_table(const CheckReport& report) {
-  Table table{{{"planner", "", false, kAlways},
-               {"kind", "", false, kAlways},
-               {"runs", "", true, kAlways},
-               {"median", "", true, kAlways},
-               {"p90", "", true, kAlways},
-               {"> 5 % low", "", true, kAlways},
-               {"zplan on these", "", true, kAlways},
-               {"median", "", true, kAlways},
-               {"> 5 % low", "", true, kAlways},
-               {"source", "", false, 5}},
-              {}};
-  for (const check::PlannerComparison& each : report.planners)
-    table.rows.push_back({{std::string(each.planner.name), std::string(to_name(each.kind)),
-                           fmt::format("{}", each.rows), share_text(each.errors.median),
-                           share_text(each.errors.p90), share_text(each.errors.under_predicted),
-                           fmt::format("{}", each.zplan_rows), share_text(each.zplan_errors.median),
-                           share_text(each.zplan_errors.under_predicted), std::string(each.planner.source)}});
-  return table;
+  using P = const check::PlannerComparison&;
+  return table_of<check::PlannerComparison>(
+      {{text_column("planner"), [](P each) { return std::string(each.planner.name); }},
+       {text_column("kind"), [](P each) { return std::string(to_name(each.kind)); }},
+       {number_column("runs"), [](P each) { return count_text(each.rows); }},
+       {number_column("median"), [](P each) { return share_text(each.errors.median); }},
+       {number_column("p90"), [](P each) { return share_text(each.errors.p90); }},
+       {number_column("> 5 % low"), [](P each) { return share_text(each.errors.under_predicted); }},
+       {number_column("zplan on these"), [](P each) { return count_text(each.zplan_rows); }},
+       {number_column("median"), [](P each) { return share_text(each.zplan_errors.median); }},
+       {number_column("> 5 % low"), [](P each) { return share_text(each.zplan_errors.under_predicted); }},
+       {text_column("source", 5), [](P each) { return std::string(each.planner.source); }}},
+      report.planners);
+}
+
+/// Returns the groups whose median exceeds the tolerance; nothing without one.
+std::vector<check::RecordGroup> groups_beyond(const CheckReport& report) {
+  std::vector<check::RecordGroup> beyond;
+  for (const check::RecordGroup& group : report.groups)
+    if (report.tolerance && group.judged > 0 && group.median_error > *report.tolerance)
+      beyond.push_back(group);
+  return beyond;
 }
 
 bool any_judged(const CheckReport& report) {
@@ -203,81 +199,68 @@ Json figure_json(const std::optional<double>& value, Statistic statistic) {
   return *value;
 }
 
-Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
-Json record_json(const Record& record) {
-  Json json{{"id", record.id},
-            {"file", record.file},
-            {"kind", to_name(record.kind)},
-            {"statistic", to_name(record.statistic)},
-            {"predicted", figure_json(record.predicted, record.statistic)},
-            {"measured_low", nullptr},
-            {"measured_high", nullptr},
-            {"error", nullptr},
-            {"exact", record.exact},
-            {"phase_right", nullptr},
-            {"part", nullptr},
-            {"subset", nullptr},
-            {"framework", text_or_null(record.traits.framework)},
-            {"method", text_or_null(record.traits.method)},
-            {"card", text_or_null(record.traits.card)},
-            {"grade", text_or_null(record.traits.grade)},
-            {"slower_attention", record.traits.attention_cost > 1},
-            {"ran", nullptr},
-            {"fits", nullptr},
-            {"skipped", nullptr},
-            {"failure", nullptr}};
-  if (record.measured) {
-    json["measured_low"] = figure_json(record.measured->low, record.statistic);
-    json["measured_high"] = figure_json(record.measured->high, record.statistic);
-  }
-  if (record.error) json["error"] = *record.error;
-  if (record.phase_right) json["phase_right"] = *record.phase_right;
-  if (!record.part.empty()) json["part"] = record.part;
-  if (!record.subset.empty()) json["subset"] = record.subset;
-  if (record.ran) json["ran"] = *record.ran;
-  if (record.fits) json["fits"] = *record.fits;
-  if (record.skip.any()) json["skipped"] = record.skip.text();
-  if (!record.failure.empty()) json["failure"] = record.failure;
-  return json;
+Json judged_json(const Record& record) {
+  const auto measured = [&](const std::optional<double>& end) { return figure_json(end, record.statistic); };
+  const auto& range = record.measured;
+  return {{"id", record.id},
+          {"file", record.file},
+          {"kind", to_name(record.kind)},
+          {"statistic", to_name(record.statistic)},
+          {"predicted", figure_json(record.predicted, record.statistic)},
+          {"measured_low", range ? measured(range->low) : Json(nullptr)},
+          {"measured_high", range ? measured(range->high) : Json(nullptr)},
+          {"error", or_null(record.error)},
+          {"exact", record.exact},
+          {"phase_right", or_null(record.phase_right)},
+          {"part", or_null(record.part)},
+          {"subset", or_null(record.subset)},
+          {"framework", or_null(record.traits.framework)},
+          {"method", or_null(record.traits.method)},
+          {"card", or_null(record.traits.card)},
+          {"grade", or_null(record.traits.grade)},
+          {"slower_attention", record.traits.attention_cost > 1},
+          {"ran", or_null(record.ran)},
+          {"fits", or_null(record.fits)},
+          {"skipped", record.skip.any() ? Json(record.skip.text()) : Json(nullptr)},
+          {"failure", or_null(record.failure)}};
 }
 
-Json group_json(const check::RecordGroup& group) {
-  Json json{{"kind", to_name(group.kind)},   {"statistic", to_name(group.statistic)},
-            {"records", group.records},      {"judged", group.judged},
-            {"skipped", group.skipped},      {"median_error", nullptr},
-            {"p90_error", nullptr},          {"worst_error", nullptr},
-            {"under_predicted", nullptr},    {"cautious", nullptr},
-            {"exact", group.exact},          {"phase_right", nullptr},
-            {"skip_reasons", Json::object()}};
-  if (group.judged > 0) {
-    json["median_error"] = group.median_error, json["p90_error"] = group.p90_error;
-    json["worst_error"] = group.worst_error, json["under_predicted"] = group.under_predicted;
-    json["cautious"] = group.cautious;
-  }
-  if (group.phase_judged > 0)
-    json["phase_right"] = static_cast<double>(group.phase_right) / static_cast<double>(group.phase_judged);
-  for (const auto& [reason, count] : group.skip_reasons) json["skip_reasons"][reason] = count;
-  return json;
+Json record_group_json(const check::RecordGroup& group) {
+  const auto judged = [any = group.judged > 0](double share) { return any ? Json(share) : Json(nullptr); };
+  Json reasons = Json::object();
+  for (const auto& [reason, count] : group.skip_reasons) reasons[reason] = count;
+  return {{"kind", to_name(group.kind)},
+          {"statistic", to_name(group.statistic)},
+          {"records", group.records},
+          {"judged", group.judged},
+          {"skipped", group.skipped},
+          {"median_error", judged(group.median_error)},
+          {"p90_error", judged(group.p90_error)},
+          {"worst_error", judged(group.worst_error)},
+          {"under_predicted", judged(group.under_predicted)},
+          {"cautious", judged(group.cautious)},
+          {"exact", group.exact},
+          {"phase_right", group.phase_judged > 0 ? Json(static_cast<double>(group.phase_right) /
+                                                        static_cast<double>(group.phase_judged))
+                                                 : Json(nullptr)},
+          {"skip_reasons", std::move(reasons)}};
 }
 
 Json planner_json(const check::PlannerComparison& each) {
-  Json json{
-      {"planner", each.planner.name},
-      {"source", each.planner.source},
-      {"kind", to_name(each.kind)},
-      {"statistic", to_name(Statistic::allocated)},
-      {"judged", each.rows},
-      {"median_error", each.errors.median},
-      {"p90_error", each.errors.p90},
-      {"worst_error", each.errors.worst},
-      {"under_predicted", each.errors.under_predicted},
-      {"zplan", {{"judged", each.zplan_rows}, {"median_error", nullptr}, {"under_predicted", nullptr}}}};
-  if (each.zplan_rows > 0) {
-    json["zplan"]["median_error"] = each.zplan_errors.median;
-    json["zplan"]["under_predicted"] = each.zplan_errors.under_predicted;
-  }
-  return json;
+  const auto judged = [&](double share) { return each.zplan_rows > 0 ? Json(share) : Json(nullptr); };
+  return {{"planner", each.planner.name},
+          {"source", each.planner.source},
+          {"kind", to_name(each.kind)},
+          {"statistic", to_name(Statistic::allocated)},
+          {"judged", each.rows},
+          {"median_error", each.errors.median},
+          {"p90_error", each.errors.p90},
+          {"worst_error", each.errors.worst},
+          {"under_predicted", each.errors.under_predicted},
+          {"zplan",
+           {{"judged", each.zplan_rows},
+            {"median_error", judged(each.zplan_errors.median)},
+            {"under_predicted", judged(each.zplan_errors.under_predicted)}}}};
 }
 
 Json efficiency_json(const check::EfficiencyFit& each) {
@@ -297,7 +280,7 @@ Json efficiency_json(const check::EfficiencyFit& each) {
           {"usual_attention_held_out_p90_error", usual(each.held_out_usual.p90)}};
 }
 
-/// What a fit to all runs says of all GPUs: rates per multiprocessor as TFLOP/s, of each generation.
+/// Returns the fit to all runs: for each generation the rate of a multiprocessor in TFLOP/s.
 Json kernel_model_json(const KernelModel& model) {
   const auto sustained = [&model](MatrixUnits units) {
     return model.sustained[static_cast<std::size_t>(units)].flops / 1e12;
@@ -322,14 +305,31 @@ Json held_out_json(const check::HeldOutError& each) {
           {"without_source_error", each.without_source}};
 }
 
-/// A line of names, then one per record.
+Json subset_json(const check::Subset& each) {
+  Json subset{{"name", each.name}};
+  subset.update(record_group_json(each.figures));
+  if (is_pooled(each)) subset["statistic"] = nullptr;
+  return subset;
+}
+
+Json slope_json(const check::Slope& each) {
+  return {{"variable", each.variable},
+          {"from", each.from},
+          {"to", each.to},
+          {"statistic", to_name(each.statistic)},
+          {"predicted", each.predicted},
+          {"measured", each.measured},
+          {"error", each.error()}};
+}
+
+/// Returns a line of names, then one per record.
 std::vector<CsvRecord> csv_records(const CheckReport& report) {
   std::vector<CsvRecord> records(1);
-  const Json names = record_json(Record{});
+  const Json names = judged_json(Record{});
   for (const auto& each : names.items()) records.front().push_back(each.key());
   for (const Record& record : shown_records(report)) {
     std::vector<std::string>& fields = records.emplace_back();
-    for (const Json& value : record_json(record))
+    for (const Json& value : judged_json(record))
       fields.push_back(value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump());
   }
   return records;
@@ -338,31 +338,29 @@ std::vector<CsvRecord> csv_records(const CheckReport& report) {
 }  // namespace
 
 Table record_table(const CheckReport& report) {
-  Table table{{{"run", "", false, kAlways},
-               {"file", "", false, 1},
-               {"kind", "", false, 2},
-               {"statistic", "", false, kAlways},
-               {"predicted", "", true, kAlways},
-               {"measured", "", true, kAlways},
-               {"error", "", true, kAlways}},
-              {}};
-  for (const Record& record : shown_records(report)) {
-    const std::string predicted =
-        record.predicted ? figure_text(*record.predicted, record.statistic, report.unit) : "-";
-    table.rows.push_back({{record.id, record.file, std::string(to_name(record.kind)),
-                           in_words(to_name(record.statistic)), predicted, measured_text(record, report.unit),
-                           record.judged() ? error_text(*record.error) : "skipped"},
-                          record.judged() ? Tone::plain : Tone::faint});
-  }
-  return table;
+  const ByteUnit unit = report.unit;
+  return table_of<Record>(
+      {{text_column("run"), [](const Record& each) { return each.id; }},
+       {text_column("file", 1), [](const Record& each) { return each.file; }},
+       {text_column("kind", 2), [](const Record& each) { return std::string(to_name(each.kind)); }},
+       {text_column("statistic"), [](const Record& each) { return in_words(to_name(each.statistic)); }},
+       {number_column("predicted"),
+        [unit](const Record& each) {
+          return each.predicted ? figure_text(*each.predicted, each.statistic, unit) : "-";
+        }},
+       {number_column("measured"), [unit](const Record& each) { return measured_text(each, unit); }},
+       {number_column("error"),
+        [](const Record& each) { return each.judged() ? error_text(*each.error) : "skipped"; }}},
+      shown_records(report), [](const Record& each) { return each.judged() ? Tone::plain : Tone::faint; });
 }
 
 Table group_table(const CheckReport& report) {
-  Table table = figures_table("kind");
-  for (const check::RecordGroup& group : report.groups)
-    table.rows.push_back(
-        figures_row(std::string(to_name(group.kind)), in_words(to_name(group.statistic)), group));
-  return table;
+  using G = const check::RecordGroup&;
+  std::vector<Field<check::RecordGroup>> fields{
+      {text_column("kind"), [](G group) { return std::string(to_name(group.kind)); }},
+      {text_column("statistic"), [](G group) { return in_words(to_name(group.statistic)); }}};
+  add_figures<check::RecordGroup>(fields, [](G group) -> G { return group; });
+  return table_of(fields, report.groups);
 }
 
 std::string fits_sentence(const check::FitTally& fits) {
@@ -370,14 +368,6 @@ std::string fits_sentence(const check::FitTally& fits) {
   return fmt::format(
       "of {} runs that ran, {} are predicted to fit; of {} that ended out of memory, {} are predicted not to",
       fits.ran, fits.ran_and_fits, fits.failed, fits.failed - fits.failed_and_fits);
-}
-
-std::vector<check::RecordGroup> groups_beyond(const CheckReport& report) {
-  std::vector<check::RecordGroup> beyond;
-  for (const check::RecordGroup& group : report.groups)
-    if (report.tolerance && group.judged > 0 && group.median_error > *report.tolerance)
-      beyond.push_back(group);
-  return beyond;
 }
 
 bool holds(const CheckReport& report) {
@@ -416,35 +406,17 @@ Json check_json(const CheckReport& report) {
   if (report.tolerance) json["tolerance"] = *report.tolerance;
   if (report.tolerance || !report.failures.empty()) json["holds"] = holds(report);
   json["failures"] = report.failures;
-  for (const char* list :
-       {"groups", "subsets", "slopes", "records", "other_planners", "efficiencies", "held_out"})
-    json[list] = Json::array();
-  for (const check::RecordGroup& group : report.groups) json["groups"].push_back(group_json(group));
-  for (const check::Subset& each : report.subsets) {
-    Json subset{{"name", each.name}};
-    subset.update(group_json(each.figures));
-    if (is_pooled(each)) subset["statistic"] = nullptr;
-    json["subsets"].push_back(std::move(subset));
-  }
-  for (const check::Slope& each : report.slopes)
-    json["slopes"].push_back({{"variable", each.variable},
-                              {"from", each.from},
-                              {"to", each.to},
-                              {"statistic", to_name(each.statistic)},
-                              {"predicted", each.predicted},
-                              {"measured", each.measured},
-                              {"error", each.error()}});
+  json["groups"] = json_list(report.groups, record_group_json);
+  json["subsets"] = json_list(report.subsets, subset_json);
+  json["slopes"] = json_list(report.slopes, slope_json);
+  json["records"] = json_list(shown_records(report), judged_json);
+  json["other_planners"] = json_list(report.planners, planner_json);
+  json["efficiencies"] = json_list(report.speeds.gpus, efficiency_json);
+  json["held_out"] = json_list(report.speeds.held_out, held_out_json);
   json["fits"] = {{"ran", report.fits.ran},
                   {"ran_and_fits", report.fits.ran_and_fits},
                   {"failed", report.fits.failed},
                   {"failed_and_fits", report.fits.failed_and_fits}};
-  for (const Record& record : shown_records(report)) json["records"].push_back(record_json(record));
-  for (const check::PlannerComparison& each : report.planners)
-    json["other_planners"].push_back(planner_json(each));
-  for (const check::EfficiencyFit& each : report.speeds.gpus)
-    json["efficiencies"].push_back(efficiency_json(each));
-  for (const check::HeldOutError& each : report.speeds.held_out)
-    json["held_out"].push_back(held_out_json(each));
   if (!report.speeds.held_out.empty())
     json["kernel_model"] = {{"fitted", kernel_model_json(report.speeds.model)},
                             {"built_in", kernel_model_json(KernelModel{})}};

@@ -1,5 +1,5 @@
 #pragma once
-// What `zplan check` prints.
+// The report of `zplan check`.
 
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace zplan {
 
-/// Everything that was judged, and how it is to be shown.
+/// Everything that was judged, and the options of the report.
 struct CheckReport {
   std::vector<check::Record> records;  ///< in file order
   std::vector<check::RecordGroup> groups;
@@ -22,23 +22,21 @@ struct CheckReport {
   std::vector<check::Slope> slopes;
   check::FitTally fits;
   std::vector<check::PlannerComparison> planners;
-  check::SpeedFit speeds;             ///< where they were asked for
-  std::vector<std::string> failures;  ///< why the check fails, whatever the tolerance: a sentence each
-  std::optional<std::size_t> worst;   ///< show only so many records
+  check::SpeedFit speeds;             ///< empty unless --fit-efficiency asks for it
+  std::vector<std::string> failures;  ///< reasons why the check fails, whatever the tolerance
+  std::optional<std::size_t> worst;   ///< number of records to show; all where absent
   std::optional<double> tolerance;    ///< of a group's median error, as a fraction
   ByteUnit unit{ByteUnit::gib};
 };
 
-/// Groups whose median exceeds the tolerance; nothing without one.
-[[nodiscard]] std::vector<check::RecordGroup> groups_beyond(const CheckReport& report);
-/// Whether the check holds: nothing contradicts itself or the plan and, with a tolerance, something was
-/// judged and no median exceeds it.
+/// True if no measurement contradicts itself or the plan and, with a tolerance, something was judged and no
+/// median exceeds it.
 [[nodiscard]] bool holds(const CheckReport& report);
 
 /// A line per record, and one per kind and statistic.
 [[nodiscard]] Table record_table(const CheckReport& report);
 [[nodiscard]] Table group_table(const CheckReport& report);
-/// How many runs were predicted to fit, or not to, of those whose GPU is known; empty where none is.
+/// Returns how many runs on known GPUs were predicted to fit and how many did; empty without such runs.
 [[nodiscard]] std::string fits_sentence(const check::FitTally& fits);
 
 /// CSV: one line per record.

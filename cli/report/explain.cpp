@@ -13,7 +13,6 @@
 #include "planner/question/question.h"
 #include "planner/sharding/expert_model.h"
 #include "planner/sharding/rank_model.h"
-#include "planner/simulation/allowances.h"
 
 namespace zplan {
 
@@ -56,7 +55,7 @@ std::vector<Symbol> training_symbols(const Plan& plan, const Question& q) {
           count("A", "micro-batches per optimizer step", s.gradient_accumulation_steps)};
 }
 
-/// Symbols of what a framework shards and sends.
+/// Returns the symbols of the sizes that a framework shards and sends.
 std::vector<Symbol> framework_symbols(const Plan& plan, const Question& q) {
   const Strategy& s = plan.strategy;
   const Bytes stored = parameter_size(q.training), computed = weight_size(q.training);
@@ -71,8 +70,8 @@ std::vector<Symbol> framework_symbols(const Plan& plan, const Question& q) {
           count("max_reuse_distance", "elements", s.zero.max_reuse_distance.value)};
 }
 
-/// S: bytes that one layer of each kind keeps of a micro-batch for its backward; the last of its kind, since
-/// a first layer may keep less.
+/// Returns S, the bytes that a layer keeps of a micro-batch for its backward, for each kind of layer. It is
+/// taken of the last layer of the kind, since a first layer may keep less.
 std::vector<Symbol> saved_symbols(const Plan& plan, const Question& q) {
   std::vector<Symbol> symbols;
   const std::vector<std::size_t>& layers = q.model.inventory.layers;
@@ -172,8 +171,8 @@ Section host_section(const Plan& plan, const Question& q) {
   return section;
 }
 
-/// What a run takes beside its steps. Of a node's host memory the processes' own and mapped checkpoints are
-/// left to the headroom.
+/// Returns the memory of a run beside its steps. The host memory of the processes themselves and of mapped
+/// checkpoints is left to the headroom.
 Section moments_section(const Plan& plan, const Question& q) {
   Section section{"moments", "Beside the steps: device memory of a GPU, host memory of a node", {}};
   for (const MomentMemory& each : plan.moments) {
@@ -210,7 +209,7 @@ std::string ring_formula(Operation operation) {
   return "";
 }
 
-/// What goes over links is in GB, as links are rated in GB/s.
+/// Traffic is in GB, as links are rated in GB/s.
 Figure collective_figure(const Collective& each, Framework framework) {
   return {fmt::format("{}: {} of {}", to_name(each.phase), to_name(each.operation), each.purpose),
           fmt::format("{} sent per GPU", format_bytes(each.wire_bytes_per_gpu, ByteUnit::gb)),
@@ -242,7 +241,8 @@ Figure time_figure(std::string name, Seconds time, std::string formula, std::str
           std::move(source)};
 }
 
-/// With what it is worked out from: figures of the host are usual ones unless they were given.
+/// Returns the formula of offload with its rates. Figures of the host are usual ones unless options give
+/// them.
 std::string offload_text(const Cluster& cluster) {
   return fmt::format(
       "transfers at {} and the host's update at {} per rank ({} threads; {} of memory bandwidth per node) "
@@ -257,7 +257,7 @@ std::string source_of(const Gpu& gpu, const std::string& figure) {
   return at == gpu.sources.end() ? "docs/step-time.md" : at->second;
 }
 
-/// The rate that a kind of operation reaches, in words.
+/// Returns the rate that a class of operations reaches, as text.
 std::string reached(const Question& q, double share) {
   const auto peak = matrix_peak(q.cluster.gpu, q.training.precision);
   return fmt::format("{} · {}",
@@ -319,7 +319,7 @@ Section time_section(const Plan& plan, const Question& q) {
   return section;
 }
 
-/// `text` behind as many blanks as make it this wide.
+/// Returns `text` aligned right.
 std::string right(std::string_view text, std::size_t width) {
   return std::string(width - display_width(text), ' ') + std::string(text);
 }

@@ -1,116 +1,130 @@
+// The answers of `zplan fit`, as a document and as JSON.
+
 #include "cli/report/fit_report.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <span>
 
+#include "cli/document/json_values.h"
 #include "cli/document/text.h"
 #include "cli/options/command_line.h"
 #include "cli/options/strategy_words.h"
 #include "cli/report/report_text.h"
+#include "models/base/version.h"
 #include "planner/search/scale.h"
 
 namespace zplan {
 
 namespace {
 
+/// The names of one unknown.
+struct SolveWords {
+  Solve solve;
+  std::string_view short_name, asked, unit;  ///< a column's heading, the question, the unit in JSON
+};
+
+const SolveWords& words_of(Solve solve) {
+  static constexpr std::array<SolveWords, 6> kAll{
+      {{Solve::micro_batch, "micro-batch", "largest micro-batch", "samples"},
+       {Solve::sequence, "sequence", "longest sequence", "tokens"},
+       {Solve::gpus, "GPUs", "fewest GPUs", "gpus"},
+       {Solve::model, "model", "biggest model", "parameters"},
+       {Solve::memory, "memory", "smallest GPU", "gib"},
+       {Solve::host_memory, "host memory", "smallest host memory", "gib"}}};
+  return *std::ranges::find(kAll, solve, &SolveWords::solve);
+}
+
+bool in_gib(Solve solve) { return solve == Solve::memory || solve == Solve::host_memory; }
+
 std::string unit_of(Solve solve, const Question& q) {
-  switch (solve) {
-    case Solve::sequence: return "tokens";
-    case Solve::memory:
-    case Solve::host_memory: return unit_name(q.unit);
-    default: return "";
-  }
+  if (in_gib(solve)) return unit_name(q.unit);
+  return solve == Solve::sequence ? "tokens" : "";
 }
 
 std::string size_cell(Bytes size, const Question& q) { return format_bytes_value(size, q.unit); }
+std::string host_cell(const Plan& plan, const Question& q) {
+  return plan.memory().host.total.value > 0 ? size_cell(plan.memory().host.total, q) : "";
+}
+std::string speed_cell(const Plan& plan) { return fmt::format("{:.0f}", plan.time.tokens_per_second); }
 
-/// Figures of a plan, from `needs` on.
-std::vector<std::string> plan_cells(const Plan& plan, const Question& at) {
-  return {size_cell(plan.memory().required, at),
-          size_cell(available(at.cluster, at.headroom) - plan.memory().required, at),
-          plan.memory().host.total.value > 0 ? size_cell(plan.memory().host.total, at) : "",
-          seconds_value(plan.time.step), fmt::format("{:.0f}", plan.time.tokens_per_second)};
+/// A plan, and the question that it answers.
+struct PlanAt {
+  const Plan& plan;
+  const Question& at;
+};
+
+/// Adds the columns of a plan's figures.
+template <class Item, class PlanOf>
+void add_plan(std::vector<Field<Item>>& fields, const Question& q, bool with_free, const PlanOf& plan_of) {
+  const auto add = [&](Column column, std::string (*text)(const PlanAt&)) {
+    fields.push_back({std::move(column), [=](const Item& each) { return text(plan_of(each)); }});
+  };
+  const std::string unit = unit_name(q.unit);
+  add(number_column("needs", unit),
+      [](const PlanAt& p) { return size_cell(p.plan.memory().required, p.at); });
+  if (with_free)
+    add(number_column("free", unit, 6), [](const PlanAt& p) {
+      return size_cell(available(p.at.cluster, p.at.headroom) - p.plan.memory().required, p.at);
+    });
+  add(number_column("host", unit, 4), [](const PlanAt& p) { return host_cell(p.plan, p.at); });
+  add(number_column("step", "s", 5), [](const PlanAt& p) { return seconds_value(p.plan.time.step); });
+  add(number_column("tok/s", "", 8), [](const PlanAt& p) { return speed_cell(p.plan); });
 }
 
-void append(std::vector<std::string>& cells, const std::vector<std::string>& more) {
-  cells.insert(cells.end(), more.begin(), more.end());
+/// Returns a value without its unit: "12", "8.1 B", "24".
+std::string value_cell(Solve solve, std::int64_t value) {
+  return solve == Solve::model ? format_count(Elements(value)) : fmt::format("{}", value);
 }
 
-std::vector<Column> plan_columns(const Question& q) {
-  return {{"needs", unit_name(q.unit), true, kAlways},
-          {"free", unit_name(q.unit), true, 6},
-          {"host", unit_name(q.unit), true, 4},
-          {"step", "s", true, 5},
-          {"tok/s", "", true, 8},
-          {"bound by", "", false, 9}};
-}
-
-/// A cell of a question that is asked in GiB, in the unit of the report.
+/// Returns a value in a column: in the unit of the report where it is memory.
 std::string shown_value(Solve solve, std::int64_t value, const Question& q) {
-  const bool bytes = solve == Solve::memory || solve == Solve::host_memory;
-  return bytes ? size_cell(kGiB * value, q) : value_cell(solve, value);
+  return in_gib(solve) ? size_cell(kGiB * value, q) : value_cell(solve, value);
 }
 
-/// A value behind the words that ask for it: "12", "4096 tokens", "24.0 GiB".
+/// Returns a value with its unit: "12", "4096 tokens", "24.0 GiB".
 std::string value_words(Solve solve, std::int64_t value, const Question& q) {
-  switch (solve) {
-    case Solve::sequence: return fmt::format("{} tokens", value);
-    case Solve::model: return value_text(solve, value, q.unit);
-    case Solve::memory:
-    case Solve::host_memory: return format_bytes(kGiB * value, q.unit);
-    default: return value_cell(solve, value);
-  }
+  if (in_gib(solve)) return format_bytes(kGiB * value, q.unit);
+  if (solve == Solve::sequence) return fmt::format("{} tokens", value);
+  return solve == Solve::model ? value_text(solve, value, q.unit) : value_cell(solve, value);
 }
 
-std::string_view short_name(Solve solve) {
-  switch (solve) {
-    case Solve::micro_batch: return "micro-batch";
-    case Solve::sequence: return "sequence";
-    case Solve::gpus: return "GPUs";
-    case Solve::model: return "model";
-    case Solve::memory: return "memory";
-    case Solve::host_memory: return "host memory";
-  }
-  return "";
-}
-
-/// Every strategy is compared with what there is at its own value: only what is asked for in memory differs.
+/// Returns a line per strategy. Where memory is asked for nothing is free, and that column is left out.
 Table strategies_of(const SolvedQuestion& solved) {
   const Solve asked = solved.inverse.solve;
-  Table table{{{"strategy", "", false, kAlways},
-               {std::string(short_name(asked)), unit_of(asked, solved.at), true, kAlways}},
-              {}};
-  for (Column& each : plan_columns(solved.at))
-    if (each.heading != "free" || (asked != Solve::memory)) table.columns.push_back(std::move(each));
-  for (const Solution& each : solved.inverse.solutions) {
-    Row row{{each.plan.id(), each.value ? shown_value(asked, *each.value, solved.at) : "none"},
-            each.value ? Tone::plain : Tone::faint};
-    std::vector<std::string> cells = plan_cells(each.plan, solved.at);
-    if (asked == Solve::memory) cells.erase(cells.begin() + 1);
-    append(row.cells, cells);
-    row.cells.emplace_back(to_name(each.limit));
-    table.rows.push_back(std::move(row));
-  }
-  return table;
+  const Question& at = solved.at;
+  using S = const Solution&;
+  std::vector<Field<Solution>> fields{
+      {text_column("strategy"), [](S each) { return each.plan.id(); }},
+      {number_column(std::string(words_of(asked).short_name), unit_of(asked, at)),
+       [&](S each) { return each.value ? shown_value(asked, *each.value, at) : "none"; }}};
+  add_plan(fields, at, asked != Solve::memory, [&at](S each) { return PlanAt{each.plan, at}; });
+  fields.push_back({text_column("bound by", 9), [](S each) { return std::string(to_name(each.limit)); }});
+  return table_of<Solution>(fields, solved.inverse.solutions,
+                            [](S each) { return each.value ? Tone::plain : Tone::faint; });
 }
 
+/// Returns a line per question.
 Table questions_of(const FitReport& report) {
-  Table table{
-      {{"asked for", "", false, kAlways}, {"answer", "", false, kAlways}, {"strategy", "", false, kAlways}},
-      {}};
-  for (Column& each : plan_columns(report.question)) table.columns.push_back(std::move(each));
-  for (const SolvedQuestion& each : report.solved) {
-    const Solution& first = each.inverse.solutions.front();
-    Row row{{std::string(asked_words(each.inverse.solve)),
-             first.value ? value_words(each.inverse.solve, *first.value, each.at) : "none", first.plan.id()},
-            first.value ? Tone::plain : Tone::faint};
-    append(row.cells, plan_cells(first.plan, each.at));
-    row.cells.emplace_back(to_name(first.limit));
-    table.rows.push_back(std::move(row));
-  }
-  return table;
+  using S = const SolvedQuestion&;
+  const auto first = [](S each) -> const Solution& { return each.inverse.solutions.front(); };
+  std::vector<Field<SolvedQuestion>> fields{
+      {text_column("asked for"), [](S each) { return std::string(words_of(each.inverse.solve).asked); }},
+      {text_column("answer"),
+       [=](S each) {
+         const auto& value = first(each).value;
+         return value ? value_words(each.inverse.solve, *value, each.at) : "none";
+       }},
+      {text_column("strategy"), [=](S each) { return first(each).plan.id(); }}};
+  add_plan(fields, report.question, true, [=](S each) { return PlanAt{first(each).plan, each.at}; });
+  fields.push_back(
+      {text_column("bound by", 9), [=](S each) { return std::string(to_name(first(each).limit)); }});
+  return table_of<SolvedQuestion>(fields, report.solved,
+                                  [=](S each) { return first(each).value ? Tone::plain : Tone::faint; });
 }
 
 std::string capital(std::string_view words) {
@@ -121,11 +135,11 @@ std::string capital(std::string_view words) {
 
 std::string header(const FitReport& report) {
   if (report.solved.size() == 1)
-    return fmt::format("{}, by strategy", capital(asked_words(report.solved.front().inverse.solve)));
+    return fmt::format("{}, by strategy", capital(words_of(report.solved.front().inverse.solve).asked));
   return "What the options leave open, one thing at a time";
 }
 
-/// What turns the question into one that `strategy` answers with `value`.
+/// Returns the options that turn the question into one that `strategy` answers with `value`.
 std::vector<std::pair<std::string, std::string>> options_of(const SolvedQuestion& solved,
                                                             const Strategy& strategy, std::int64_t value) {
   std::vector<std::pair<std::string, std::string>> options{
@@ -162,7 +176,7 @@ std::string next_command(const FitReport& report, const SolvedQuestion& solved) 
   return plan_command(report, solved, first.plan.strategy, first.rounded.value_or(*first.value));
 }
 
-/// The longest of the ladder, where it is longer than what the search found without its means.
+/// Returns the longest rung, where it is longer than the answer without any means; else null.
 const Rung* longest_rung(const SolvedQuestion& solved) {
   const auto longest =
       std::ranges::max_element(solved.ladder, {}, [](const Rung& each) { return each.tokens.value_or(0); });
@@ -187,70 +201,61 @@ std::vector<std::string> answer_sentences(const SolvedQuestion& solved) {
 
 void add_cards(Document& doc, const SolvedQuestion& solved) {
   if (solved.cards.empty()) return;
-  Table table{{{"GPU", "", false, kAlways},
-               {"memory", unit_name(solved.at.unit), true, kAlways},
-               {"strategy", "", false, kAlways},
-               {"needs", unit_name(solved.at.unit), true, 6},
-               {"tok/s", "", true, 8}},
-              {}};
-  for (const CardFit& each : solved.cards) {
-    if (!each.plan || table.rows.size() == kMostCards) break;
-    table.rows.push_back({{each.name, size_cell(each.memory, solved.at), each.plan->id(),
-                           size_cell(each.plan->memory().required, solved.at),
-                           fmt::format("{:.0f}", each.plan->time.tokens_per_second)},
-                          Tone::plain});
-  }
-  const std::size_t more = solved.cards.size() - table.rows.size();
+  const auto end = std::ranges::find_if(solved.cards, [](const CardFit& each) { return !each.plan; });
+  const auto planned = static_cast<std::size_t>(end - solved.cards.begin());
+  const std::span shown(solved.cards.data(), std::min(planned, kMostCards));
+  const Question& at = solved.at;
+  const std::string unit = unit_name(at.unit);
   doc.heading("GPUs that would do, least memory first");
-  doc.table(std::move(table));
+  doc.table(table_of<CardFit>(
+      {{text_column("GPU"), [](const CardFit& each) { return each.name; }},
+       {number_column("memory", unit), [&](const CardFit& each) { return size_cell(each.memory, at); }},
+       {text_column("strategy"), [](const CardFit& each) { return each.plan->id(); }},
+       {number_column("needs", unit, 6),
+        [&](const CardFit& each) { return size_cell(each.plan->memory().required, at); }},
+       {number_column("tok/s", "", 8), [](const CardFit& each) { return speed_cell(*each.plan); }}},
+      shown));
+  const std::size_t more = solved.cards.size() - shown.size();
   if (more > 0) doc.line(fmt::format("and {} more (--json lists them)", more));
 }
 
 void add_models(Document& doc, const SolvedQuestion& solved) {
   if (solved.models.empty()) return;
-  Table table{{{"model", "", false, kAlways},
-               {"parameters", "", true, kAlways},
-               {"strategy", "", false, kAlways},
-               {"needs", unit_name(solved.at.unit), true, 6},
-               {"tok/s", "", true, 8}},
-              {}};
-  for (const ModelFit& each : solved.models)
-    table.rows.push_back({{each.name, format_count(each.size), each.plan.id(),
-                           size_cell(each.plan.memory().required, solved.at),
-                           fmt::format("{:.0f}", each.plan.time.tokens_per_second)},
-                          Tone::plain});
   doc.heading("Largest models of the catalogue that fit");
-  doc.table(std::move(table));
+  doc.table(table_of<ModelFit>(
+      {{text_column("model"), [](const ModelFit& each) { return each.name; }},
+       {number_column("parameters"), [](const ModelFit& each) { return format_count(each.size); }},
+       {text_column("strategy"), [](const ModelFit& each) { return each.plan.id(); }},
+       {number_column("needs", unit_name(solved.at.unit), 6),
+        [&](const ModelFit& each) { return size_cell(each.plan.memory().required, solved.at); }},
+       {number_column("tok/s", "", 8), [](const ModelFit& each) { return speed_cell(each.plan); }}},
+      solved.models));
 }
 
 void add_ladder(Document& doc, const SolvedQuestion& solved) {
   if (solved.ladder.empty()) return;
-  Table table{{{"on top", "", false, kAlways},
-               {"tokens", "", true, kAlways},
-               {"gained", "", true, kAlways},
-               {"needs", unit_name(solved.at.unit), true, 6},
-               {"host", unit_name(solved.at.unit), true, 4},
-               {"step", "s", true, 5},
-               {"tok/s", "", true, 8}},
-              {}};
-  for (const Rung& each : solved.ladder) {
-    const Bytes host = each.plan.memory().host.total;
-    table.rows.push_back(
-        {{each.step + (each.options.empty() ? "" : " (" + each.options + ")"),
-          each.tokens ? fmt::format("{}", *each.tokens) : "none",
-          each.options.empty() ? "" : fmt::format("{:+}", each.gained),
-          size_cell(each.plan.memory().required, solved.at), host.value > 0 ? size_cell(host, solved.at) : "",
-          seconds_value(each.plan.time.step), fmt::format("{:.0f}", each.plan.time.tokens_per_second)},
-         each.kept ? Tone::plain : Tone::faint});
-  }
+  const Question& at = solved.at;
+  const std::string unit = unit_name(at.unit);
+  using R = const Rung&;
   doc.heading("What makes sequences longer, each on top of those before that lost nothing");
-  doc.table(std::move(table));
+  doc.table(table_of<Rung>(
+      {{text_column("on top"),
+        [](R each) { return each.step + (each.options.empty() ? "" : " (" + each.options + ")"); }},
+       {number_column("tokens"),
+        [](R each) { return each.tokens ? fmt::format("{}", *each.tokens) : "none"; }},
+       {number_column("gained"),
+        [](R each) { return each.options.empty() ? "" : fmt::format("{:+}", each.gained); }},
+       {number_column("needs", unit, 6), [&](R each) { return size_cell(each.plan.memory().required, at); }},
+       {number_column("host", unit, 4), [&](R each) { return host_cell(each.plan, at); }},
+       {number_column("step", "s", 5), [](R each) { return seconds_value(each.plan.time.step); }},
+       {number_column("tok/s", "", 8), [](R each) { return speed_cell(each.plan); }}},
+      solved.ladder, [](R each) { return each.kept ? Tone::plain : Tone::faint; }));
   doc.line("positions are taken to reach as far (RoPE scaling): memory and time alone");
 }
 
 void add_answer(Document& doc, const FitReport& report, const SolvedQuestion& solved) {
   const Solution& first = solved.inverse.solutions.front();
-  doc.heading(fmt::format("{}: {} with {}", capital(asked_words(solved.inverse.solve)),
+  doc.heading(fmt::format("{}: {} with {}", capital(words_of(solved.inverse.solve).asked),
                           value_words(solved.inverse.solve, *first.value, solved.at), first.plan.id()),
               Tone::good);
   doc.items(answer_sentences(solved));
@@ -263,7 +268,7 @@ void add_answer(Document& doc, const FitReport& report, const SolvedQuestion& so
     doc.line(plan_command(report, solved, longest->plan.strategy, *longest->tokens));
 }
 
-/// The search's own verdict on the value that comes nearest.
+/// Adds why nothing fits, and the verdict at the nearest value.
 void add_miss(Document& doc, const FitReport& report, const SolvedQuestion& solved) {
   const Solution& first = solved.inverse.solutions.front();
   doc.line();
@@ -288,7 +293,7 @@ void add_several(Document& doc, const FitReport& report) {
   doc.heading("Why no more and no less");
   for (const SolvedQuestion& each : report.solved)
     doc.items(
-        {fmt::format("{}: {}", asked_words(each.inverse.solve), each.inverse.solutions.front().reason)});
+        {fmt::format("{}: {}", words_of(each.inverse.solve).asked, each.inverse.solutions.front().reason)});
   doc.heading("Next");
   for (const SolvedQuestion& each : report.solved)
     if (each.inverse.fits()) doc.line(next_command(report, each));
@@ -296,7 +301,7 @@ void add_several(Document& doc, const FitReport& report) {
   doc.line("  " + command_line(with_options(report.arguments, {{"--solve", first}})));
 }
 
-/// The report's header, at the answer where one thing is asked for.
+/// Adds the header of the report: of the question at its answer where there is one unknown.
 void add_question(Document& doc, const FitReport& report) {
   const SolvedQuestion& first = report.solved.front();
   const bool one = report.solved.size() == 1;
@@ -324,7 +329,7 @@ std::vector<CsvRecord> csv_records(const FitReport& report) {
   return records;
 }
 
-/// One question: a line per strategy. Several: a line per question.
+/// Returns a line per strategy for one question, else a line per question.
 Table fit_table(const FitReport& report) {
   return report.solved.size() == 1 ? strategies_of(report.solved.front()) : questions_of(report);
 }
@@ -334,22 +339,6 @@ Table fit_table(const FitReport& report) {
 bool has_answer(const FitReport& report) {
   return std::any_of(report.solved.begin(), report.solved.end(),
                      [](const SolvedQuestion& each) { return each.inverse.fits(); });
-}
-
-std::string_view asked_words(Solve solve) {
-  switch (solve) {
-    case Solve::micro_batch: return "largest micro-batch";
-    case Solve::sequence: return "longest sequence";
-    case Solve::gpus: return "fewest GPUs";
-    case Solve::model: return "biggest model";
-    case Solve::memory: return "smallest GPU";
-    case Solve::host_memory: return "smallest host memory";
-  }
-  return "";
-}
-
-std::string value_cell(Solve solve, std::int64_t value) {
-  return solve == Solve::model ? format_count(Elements(value)) : fmt::format("{}", value);
 }
 
 Document fit_document(const FitReport& report) {
@@ -368,6 +357,73 @@ Document fit_document(const FitReport& report) {
     add_miss(doc, report, first);
   doc.records = csv_records(report);
   return doc;
+}
+
+namespace {
+
+Json figures_json(const Plan& plan) {
+  return {{"strategy", plan.id()},
+          {"required", plan.memory().required.value},
+          {"host", plan.memory().host.total.value},
+          {"step", plan.time.step.value},
+          {"tokens_per_second", plan.time.tokens_per_second}};
+}
+
+Json solution_json(const Solution& solution) {
+  Json out = figures_json(solution.plan);
+  out["value"] = or_null(solution.value);
+  out["next"] = or_null(solution.next);
+  out["limit"] = name_json(solution.limit);
+  out["reason"] = solution.reason;
+  return out;
+}
+
+Json rejection_json(const Rejection& each) {
+  return {{"id", strategy_id(each.strategy)}, {"reasons", each.reasons}};
+}
+
+Json card_json(const CardFit& each) {
+  Json card = figures_json(*each.plan);
+  card["name"] = each.name, card["memory_bytes"] = each.memory.value;
+  return card;
+}
+
+Json catalogue_model_json(const ModelFit& each) {
+  Json model = figures_json(each.plan);
+  model["name"] = each.name, model["parameters"] = each.size.value;
+  return model;
+}
+
+Json rung_json(const Rung& each) {
+  Json rung = figures_json(each.plan);
+  rung["means"] = each.step, rung["options"] = each.options;
+  rung["value"] = or_null(each.tokens);
+  rung["gained"] = each.gained, rung["kept"] = each.kept;
+  return rung;
+}
+
+Json question_json(const SolvedQuestion& solved) {
+  const Inverse& inverse = solved.inverse;
+  Json out{{"solve", name_json(inverse.solve)},
+           {"unit", std::string(words_of(inverse.solve).unit)},
+           {"answer", inverse.fits() ? or_null(inverse.best()->value) : Json(nullptr)},
+           {"strategy", inverse.fits() ? Json(inverse.best()->plan.id()) : Json(nullptr)},
+           {"why", inverse.solutions.front().plan.why},
+           {"solutions", json_list(inverse.solutions, solution_json)},
+           {"rejected", json_list(inverse.rejected, rejection_json)},
+           {"cards", json_list(solved.cards, card_json)},
+           {"models", json_list(solved.models, catalogue_model_json)}};
+  if (!solved.ladder.empty()) out["ladder"] = json_list(solved.ladder, rung_json);
+  return out;
+}
+
+}  // namespace
+
+Json fit_json(const FitReport& report) {
+  return {{"schema", "zplan.fit/1"},
+          {"zplan_version", std::string(version())},
+          {"questions", json_list(report.solved, question_json)},
+          {"warnings", report.warnings}};
 }
 
 }  // namespace zplan

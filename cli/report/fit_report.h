@@ -1,5 +1,5 @@
 #pragma once
-// The reports of `zplan fit`.
+// The answers of `zplan fit` and `zplan fit --oom`.
 
 #include <optional>
 #include <string>
@@ -10,26 +10,28 @@
 #include "models/base/json_reader.h"
 #include "planner/search/answer_details.h"
 #include "planner/search/inverse.h"
+#include "planner/search/oom.h"
 #include "planner/search/search.h"
 
 namespace zplan {
 
-/// Of GPUs that would do, so many are shown with their plans.
+/// Number of suitable GPUs that text shows.
 inline constexpr std::size_t kMostCards = 8;
 
 /// One inverse question with its answer.
 struct SolvedQuestion {
   Inverse inverse;
-  Question at;                   ///< the question at the answer; where there is none, where it comes nearest
-  std::vector<CardFit> cards;    ///< of memory
-  std::vector<ModelFit> models;  ///< of model
-  std::vector<Rung> ladder{};    ///< of sequence, where it alone is asked for
-  std::optional<Answer> instead{};  ///< where nothing fits: the search's answer there, with what would
-  AnswerDetails details{};          ///< of that answer
+  Question at;                   ///< the question at the answer or, where nothing fits, at the nearest value
+  std::vector<CardFit> cards;    ///< GPUs that suffice, where memory is asked for
+  std::vector<ModelFit> models;  ///< models that fit, where the model is asked for
+  std::vector<Rung> ladder{};    ///< steps to longer sequences, where the sequence alone is asked for
+  std::optional<Answer> instead{};  ///< where nothing fits: the answer at the nearest value
+  AnswerDetails details{};          ///< of `instead`
 };
 
+/// The questions of one command with their answers.
 struct FitReport {
-  const Question& question;  ///< with defaults in the place of what is asked for
+  const Question& question;  ///< with defaults for the unknowns
   std::vector<SolvedQuestion> solved;
   const Options& options;
   std::vector<std::string> arguments;
@@ -37,13 +39,23 @@ struct FitReport {
 };
 [[nodiscard]] bool has_answer(const FitReport& report);
 
-/// "largest micro-batch", "fewest GPUs", …
-[[nodiscard]] std::string_view asked_words(Solve solve);
-/// A value as tables print it: "12", "8.1 B", "24".
-[[nodiscard]] std::string value_cell(Solve solve, std::int64_t value);
-
-/// CSV: one line per question and strategy.
+/// Returns the report as a document. Its CSV has a line per question and strategy.
 [[nodiscard]] Document fit_document(const FitReport& report);
 [[nodiscard]] Json fit_json(const FitReport& report);
+
+/// Out-of-memory messages, and with a model the plan of the run that ended and changes of it.
+struct OomReport {
+  std::vector<OomReading> readings;  ///< at least one
+  const Options& options;
+  std::vector<std::string> arguments;
+  std::optional<Question> question{};
+  std::optional<OomReplay> replay{};
+  std::optional<OomRemedies> remedies{};
+  std::vector<std::string> warnings{};
+};
+
+/// Returns the report as a document. Without a model it has no table, and nothing for CSV and Markdown.
+[[nodiscard]] Document oom_document(const OomReport& report);
+[[nodiscard]] Json oom_json(const OomReport& report);
 
 }  // namespace zplan

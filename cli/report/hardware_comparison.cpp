@@ -1,5 +1,3 @@
-#include "cli/report/hardware_comparison.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,10 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cli/document/json_values.h"
 #include "cli/options/command_line.h"
-#include "cli/report/accuracy.h"
-#include "cli/report/measures.h"
-#include "cli/report/report_json.h"
+#include "cli/report/comparison.h"
+#include "cli/report/explain.h"
+#include "cli/report/report.h"
+#include "cli/report/scenario_report.h"
 #include "hardware_profiles/platform.h"
 #include "models/base/format.h"
 #include "models/base/version.h"
@@ -30,14 +30,14 @@ constexpr double kSecondsPerHour = 3600;
 const Plan& plan_on(const Compared& each) { return each.planned->plan(); }
 const Cluster& cluster_of(const Compared& each) { return each.planned->question.cluster; }
 
-/// Half of such predicted speeds were further off; nothing where none was ever compared.
+/// Returns the median error of such predicted speeds; nothing where none was ever compared.
 std::optional<double> speed_error(const Compared& each) {
   const Gpu& gpu = cluster_of(each).gpu;
   if (!platform_of(gpu.compute_capability).unknown.empty()) return std::nullopt;
   return speed_tie(plan_on(each).framework, gpu.name).within;
 }
 
-std::string error_text(const Compared& each) {
+std::string off_by_text(const Compared& each) {
   const std::optional<double> error = speed_error(each);
   return error ? format_percent(*error) : "not known";
 }
@@ -57,77 +57,59 @@ bool has_budget(const HardwareComparison& all) {
 
 RunCost cost_of_run(const Compared& each) { return *run_cost(plan_on(each), each.planned->question); }
 
-/// A column, and what it says of hardware on which something is planned.
-struct HardwareField {
-  Column column;
-  std::string (*text)(const Compared&, ByteUnit);
-};
+using C = const Compared&;
 
-void add_costs(std::vector<HardwareField>& fields, const HardwareComparison& all) {
+void add_costs(std::vector<Field<Compared>>& fields, const HardwareComparison& all) {
   if (has_budget(all))
-    fields.push_back({{"run", "h", true, kAlways}, [](const Compared& each, ByteUnit) {
-                        return amount_text(cost_of_run(each).wall.value / kSecondsPerHour);
-                      }});
+    fields.push_back({number_column("run", "h"),
+                      [](C each) { return amount_text(cost_of_run(each).wall.value / kSecondsPerHour); }});
   if (!has_prices(all)) return;
-  fields.push_back(
-      {{"price", "GPU-h", true, 6}, [](const Compared& each, ByteUnit) { return amount_text(*each.price); }});
-  fields.push_back({{"Mtok", "cost", true, kAlways}, [](const Compared& each, ByteUnit) {
-                      return fmt::format("{:.3f}", *each.cost_per_million_tokens());
-                    }});
+  fields.push_back({number_column("price", "GPU-h", 6), [](C each) { return amount_text(*each.price); }});
+  fields.push_back({number_column("Mtok", "cost"),
+                    [](C each) { return fmt::format("{:.3f}", *each.cost_per_million_tokens()); }});
   if (has_budget(all))
-    fields.push_back({{"run", "cost", true, kAlways},
-                      [](const Compared& each, ByteUnit) { return amount_text(*cost_of_run(each).money); }});
+    fields.push_back(
+        {number_column("run", "cost"), [](C each) { return amount_text(*cost_of_run(each).money); }});
 }
 
-std::vector<HardwareField> hardware_fields(const HardwareComparison& all) {
-  const std::string memory = unit_name(all.unit);
-  std::vector<HardwareField> fields{
-      {{"GPUs", "", true, 8},
-       [](const Compared& each, ByteUnit) { return gpus_text(each.planned->question.cluster); }},
-      {{"verdict", "", false, kAlways},
-       [](const Compared& each, ByteUnit) { return comparison_verdict(plan_on(each)); }},
-      {{"plan", "", false, kAlways}, [](const Compared& each, ByteUnit) { return plan_on(each).id(); }},
-      {{"needs", memory, true, 7},
-       [](const Compared& each, ByteUnit unit) {
-         return format_bytes_value(plan_on(each).memory().required, unit);
-       }},
-      {{"of", memory, true, 6},
-       [](const Compared& each, ByteUnit unit) {
+/// Returns the columns behind the first, of hardware on which something is planned.
+std::vector<Field<Compared>> planned_fields(const HardwareComparison& all) {
+  const ByteUnit unit = all.unit;
+  const std::string memory = unit_name(unit);
+  std::vector<Field<Compared>> fields{
+      {number_column("GPUs", "", 8), [](C each) { return gpus_text(cluster_of(each)); }},
+      {text_column("verdict"), [](C each) { return comparison_verdict(plan_on(each)); }},
+      {text_column("plan"), [](C each) { return plan_on(each).id(); }},
+      {number_column("needs", memory, 7),
+       [unit](C each) { return format_bytes_value(plan_on(each).memory().required, unit); }},
+      {number_column("of", memory, 6),
+       [unit](C each) {
          return format_bytes_value(available(cluster_of(each), each.planned->question.headroom), unit);
        }},
-      {{"step", "", true, 5},
-       [](const Compared& each, ByteUnit) { return format_seconds(plan_on(each).time.step); }},
-      {{"tok/s", "", true, 9},
-       [](const Compared& each, ByteUnit) {
-         return group_digits(std::llround(plan_on(each).time.tokens_per_second));
-       }},
-      {{"tok/GPU-h", "", true, kAlways},
-       [](const Compared& each, ByteUnit) { return group_digits(std::llround(each.tokens_per_gpu_hour())); }},
-      {{"off by", "median", true, 4}, [](const Compared& each, ByteUnit) { return error_text(each); }},
-      {{"MFU", "", true, 3},
-       [](const Compared& each, ByteUnit) { return format_percent(plan_on(each).time.mfu); }}};
+      {number_column("step", "", 5), [](C each) { return format_seconds(plan_on(each).time.step); }},
+      {number_column("tok/s", "", 9),
+       [](C each) { return group_digits(std::llround(plan_on(each).time.tokens_per_second)); }},
+      {number_column("tok/GPU-h"),
+       [](C each) { return group_digits(std::llround(each.tokens_per_gpu_hour())); }},
+      {number_column("off by", "median", 4), off_by_text},
+      {number_column("MFU", "", 3), [](C each) { return format_percent(plan_on(each).time.mfu); }}};
   add_costs(fields, all);
   return fields;
 }
 
-Row hardware_row(const Compared& each, const std::vector<HardwareField>& fields, ByteUnit unit) {
-  Row row{{each.name}, each.fits() ? Tone::plain : Tone::faint};
-  for (const HardwareField& field : fields) {
-    const std::string unplanned = field.column.heading == "verdict" ? "cannot" : "";
-    row.cells.push_back(each.planned ? field.text(each, unit) : unplanned);
-  }
-  return row;
-}
-
 Table hardware_table(const HardwareComparison& all) {
-  const std::vector<HardwareField> fields = hardware_fields(all);
-  Table table{{{"hardware", "", false, kAlways}}, {}};
-  for (const HardwareField& field : fields) table.columns.push_back(field.column);
-  for (const Compared& each : all.hardware) table.rows.push_back(hardware_row(each, fields, all.unit));
-  return table;
+  std::vector<Field<Compared>> fields{{text_column("hardware"), [](C each) { return each.name; }}};
+  for (const Field<Compared>& field : planned_fields(all)) {
+    const std::string unplanned = field.column.heading == "verdict" ? "cannot" : "";
+    fields.push_back({field.column, [text = field.text, unplanned](C each) {
+                        return each.planned ? text(each) : unplanned;
+                      }});
+  }
+  return table_of<Compared>(fields, all.hardware,
+                            [](C each) { return each.fits() ? Tone::plain : Tone::faint; });
 }
 
-/// Those on which a plan fits, by `value`, most first.
+/// Returns the hardware on which a plan fits, the largest `value` first.
 template <class Value>
 std::vector<const Compared*> ranked(const HardwareComparison& all, const Value& value) {
   std::vector<const Compared*> order;
@@ -138,7 +120,7 @@ std::vector<const Compared*> ranked(const HardwareComparison& all, const Value& 
   return order;
 }
 
-/// Which is ahead and by how much, or that the two first tie: closer than half of such speeds were off.
+/// Returns which is ahead and by how much, or that the first two tie: they are closer than the median error.
 template <class Value>
 std::string ahead(const HardwareComparison& all, std::string_view unit, const Value& value) {
   const std::vector<const Compared*> order = ranked(all, value);
@@ -162,10 +144,10 @@ std::string ahead(const HardwareComparison& all, std::string_view unit, const Va
                      ratio < 2 ? much : fmt::format("{:.1f} times more", ratio), second.name);
 }
 
-/// Money an hour of all its GPUs.
+/// Returns the price of all its GPUs for an hour.
 double hourly(const Compared& each) { return *each.price * static_cast<double>(cluster_of(each).gpus); }
 
-/// Whose tokens cost least, and what the fastest costs more where that is another.
+/// Returns the hardware whose tokens cost least, and how much more the fastest costs.
 std::string cheapest(const HardwareComparison& all) {
   if (!has_prices(all)) return "";
   const auto by_cost = ranked(all, [](const Compared& c) { return -*c.cost_per_million_tokens(); });
@@ -204,7 +186,7 @@ std::vector<std::string> sentences(const HardwareComparison& all) {
   return out;
 }
 
-/// What is not known, or taken for granted, of each.
+/// Adds the assumptions about each.
 void add_assumptions(Document& doc, const HardwareComparison& all) {
   doc.heading("Assumed");
   for (const Compared& each : all.hardware)
@@ -258,12 +240,10 @@ std::vector<CsvRecord> csv(const HardwareComparison& all) {
   return records;
 }
 
-Json json_of(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
-
-Json json_of(const Compared& each) {
+Json compared_json(const Compared& each) {
   Json out{{"name", each.name}, {"kind", each.instance ? "instance" : "gpu"}};
-  out["price_per_gpu_hour"] = json_of(each.price);
-  out["cost_per_million_tokens"] = json_of(each.cost_per_million_tokens());
+  out["price_per_gpu_hour"] = or_null(each.price);
+  out["cost_per_million_tokens"] = or_null(each.cost_per_million_tokens());
   out["impossible"] = each.planned ? Json(nullptr) : Json(each.impossible);
   if (!each.planned) {
     for (const char* key :
@@ -277,7 +257,7 @@ Json json_of(const Compared& each) {
   out["plan"] = plan.id();
   out["tokens_per_second"] = plan.time.tokens_per_second;
   out["tokens_per_gpu_hour"] = each.tokens_per_gpu_hour();
-  out["speed_median_error"] = json_of(speed_error(each));
+  out["speed_median_error"] = or_null(speed_error(each));
   out["report"] = report_json(report_of(*each.planned));
   return out;
 }
@@ -323,12 +303,10 @@ Document hardware_document(const HardwareComparison& all) {
 }
 
 Json hardware_comparison_json(const HardwareComparison& all) {
-  Json hardware = Json::array();
-  for (const Compared& each : all.hardware) hardware.push_back(json_of(each));
   return {{"schema", "zplan.hardware-comparison/1"},
           {"zplan_version", std::string(version())},
-          {"order", std::string(to_name(all.order))},
-          {"hardware", std::move(hardware)}};
+          {"order", name_json(all.order)},
+          {"hardware", json_list(all.hardware, compared_json)}};
 }
 
 }  // namespace zplan

@@ -1,5 +1,5 @@
 #pragma once
-// What `zplan lint` prints.
+// The report of `zplan lint`.
 
 #include <optional>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace zplan {
 
-/// What a config costs on the cluster that the options name.
+/// The plan of a config on the cluster that the options name.
 struct LintPlan {
   std::string id;
   bool fits{};

@@ -1,13 +1,17 @@
-#include "cli/report/oom_report.h"
+// The answers of `zplan fit --oom`, as a document and as JSON.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cli/document/json_values.h"
 #include "cli/options/command_line.h"
+#include "cli/report/fit_report.h"
 #include "cli/report/report_text.h"
+#include "models/base/version.h"
 #include "planner/search/search.h"
 
 namespace zplan {
@@ -16,14 +20,14 @@ namespace {
 
 using Changes = std::vector<std::pair<std::string, std::string>>;
 
-/// What helps whatever is trained, by cause.
+/// Returns advice by cause that holds for any model.
 std::vector<std::string> general_help(OomCause cause) {
   switch (cause) {
     case OomCause::limit: return {"raise or leave out torch.cuda.set_per_process_memory_fraction"};
     case OomCause::enough_free:
       return {"look for another process that came and went, and for what the system lets a process have"};
     case OomCause::other_processes:
-      return {"nvidia-smi lists who holds the GPU: end what is left of earlier runs, or take another GPU"};
+      return {"nvidia-smi lists who holds the GPU: end processes of earlier runs, or use another GPU"};
     case OomCause::fragmentation:
       return {
           "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (from torch 2.1 on; before: max_split_size_mb)",
@@ -108,7 +112,7 @@ void add_impossible(Document& doc, const OomReport& report) {
   }
 }
 
-/// "--micro-batch 1 --grad-accum 4" as changes of a command line.
+/// Returns options such as "--micro-batch 1 --grad-accum 4" as changes of a command line.
 Changes changes_of(const std::string& options) {
   Changes changes{{"--oom", ""}};
   std::size_t at = 0;
@@ -134,34 +138,44 @@ void add_next(Document& doc, const OomReport& report) {
   if (!best.launch.empty()) doc.items({"when it is launched: " + best.launch});
 }
 
-/// The plan of what ran, and every change that can be planned.
-Table changes_table(const OomReport& report) {
-  const Question& q = *report.question;
-  const std::string unit = unit_name(q.unit);
-  Table table{{{"change", "", false, kAlways},
-               {"frees", unit, true, kAlways},
-               {"needs", unit, true, 9},
-               {"host", unit, true, 5},
-               {"tok/s", "", true, 6},
-               {"speed", "", true, 8},
-               {"verdict", "", false, kAlways}},
-              {}};
-  const auto add = [&](const std::string& what, const Plan& plan, const std::string& frees,
-                       const std::string& speed) {
-    const Bytes host = plan.memory().host.total;
-    table.rows.push_back({{what, frees, format_bytes_value(plan.memory().required, q.unit),
-                           host.value > 0 ? format_bytes_value(host, q.unit) : "",
-                           fmt::format("{:.0f}", plan.time.tokens_per_second), speed,
-                           plan.fits          ? "fits"
-                           : plan.fits_device ? "host"
-                                              : "short"},
-                          plan.fits ? Tone::good : Tone::plain});
-  };
-  add(fmt::format("as it ran: {}", report.remedies->plan.id()), report.remedies->plan, "", "");
-  for (const OomChange& each : report.remedies->changes)
+/// A line of the table of changes; the first is the plan as it ran.
+struct ChangeLine {
+  std::string what, frees, speed;
+  const Plan& plan;
+};
+
+std::vector<ChangeLine> change_lines(const OomReport& report) {
+  const OomRemedies& remedies = *report.remedies;
+  std::vector<ChangeLine> lines{{fmt::format("as it ran: {}", remedies.plan.id()), "", "", remedies.plan}};
+  for (const OomChange& each : remedies.changes)
     if (each.plan)
-      add(each.what, *each.plan, format_bytes_value(each.frees, q.unit), signed_percent(each.speed));
-  return table;
+      lines.push_back({each.what, format_bytes_value(each.frees, report.question->unit),
+                       signed_percent(each.speed), *each.plan});
+  return lines;
+}
+
+Table changes_table(const OomReport& report) {
+  const ByteUnit bytes = report.question->unit;
+  const std::string unit = unit_name(bytes);
+  using L = const ChangeLine&;
+  return table_of<ChangeLine>(
+      {{text_column("change"), [](L each) { return each.what; }},
+       {number_column("frees", unit), [](L each) { return each.frees; }},
+       {number_column("needs", unit, 9),
+        [=](L each) { return format_bytes_value(each.plan.memory().required, bytes); }},
+       {number_column("host", unit, 5),
+        [=](L each) {
+          const Bytes host = each.plan.memory().host.total;
+          return host.value > 0 ? format_bytes_value(host, bytes) : "";
+        }},
+       {number_column("tok/s", "", 6),
+        [](L each) { return fmt::format("{:.0f}", each.plan.time.tokens_per_second); }},
+       {number_column("speed", "", 8), [](L each) { return each.speed; }},
+       {text_column("verdict"),
+        [](L each) { return each.plan.fits          ? "fits"
+                            : each.plan.fits_device ? "host"
+                                                    : "short"; }}},
+      change_lines(report), [](L each) { return each.plan.fits ? Tone::good : Tone::plain; });
 }
 
 void add_plan(Document& doc, const OomReport& report) {
@@ -217,6 +231,94 @@ Document oom_document(const OomReport& report) {
   doc.line("  " + command_line(with_options(report.arguments,
                                             {{"--model", "NAME"}, {"--gpus", "N"}, {"--zero", "STAGE"}})));
   return doc;
+}
+
+namespace {
+
+Json bytes_json(const std::optional<Bytes>& size) { return size ? Json(size->value) : Json(nullptr); }
+
+Json reading_json(const OomReading& reading) {
+  const OomMessage& m = reading.message;
+  return {{"line", m.line},
+          {"device", m.device},
+          {"gpu", or_null(m.gpu)},
+          {"rank", or_null(m.rank)},
+          {"asked", m.asked.value},
+          {"asked_text", m.asked_text},
+          {"capacity", bytes_json(m.capacity)},
+          {"free", bytes_json(m.free)},
+          {"allowed", bytes_json(m.allowed)},
+          {"allocated", bytes_json(m.allocated)},
+          {"unallocated", bytes_json(m.unallocated)},
+          {"private_pools", bytes_json(m.private_pools)},
+          {"process", bytes_json(m.process)},
+          {"outside_pytorch", bytes_json(reading.outside)},
+          {"other_processes", bytes_json(reading.others)},
+          {"cause", name_json(reading.cause)},
+          {"sentences", reading.sentences}};
+}
+
+Json change_json(const OomChange& change) {
+  Json out{{"change", change.what},
+           {"options", change.options},
+           {"launch", change.launch},
+           {"fits", change.fits()},
+           {"illegal", change.illegal}};
+  if (!change.plan) return out;
+  out["strategy"] = change.plan->id();
+  out["frees"] = change.frees.value, out["required"] = change.plan->memory().required.value;
+  out["host"] = change.plan->memory().host.total.value;
+  out["tokens_per_second"] = change.plan->time.tokens_per_second, out["speed"] = change.speed;
+  return out;
+}
+
+Json match_json(const OomMatch& each) {
+  return {{"term", std::string(info(each.term).name)},
+          {"phase", name_json(each.phase)},
+          {"at", std::string(each.at)},
+          {"times", each.times},
+          {"bytes", each.size.value}};
+}
+
+Json replay_json(const OomReport& report) {
+  if (!report.replay) return nullptr;
+  const OomReplay& replay = *report.replay;
+  Json out{{"pool", replay.pool.value},
+           {"completes", replay.completes},
+           {"refused", nullptr},
+           {"matches", json_list(replay.matches, match_json)}};
+  if (replay.refused)
+    out["refused"] = {{"term", std::string(info(replay.refused->term).name)},
+                      {"phase", name_json(replay.refused->phase)},
+                      {"at", std::string(replay.refused->at)},
+                      {"layer", replay.refused->layer >= 0 ? Json(replay.refused->layer) : Json(nullptr)},
+                      {"bytes", replay.refused->size.value},
+                      {"held", replay.refused->held.value}};
+  return out;
+}
+
+}  // namespace
+
+Json oom_json(const OomReport& report) {
+  Json plan = nullptr, changes = Json::array();
+  if (report.remedies) {
+    const Plan& ran = report.remedies->plan;
+    changes = json_list(report.remedies->changes, change_json);
+    plan = {{"strategy", ran.id()},
+            {"fits", ran.fits},
+            {"required", ran.memory().required.value},
+            {"available", available(report.question->cluster, report.question->headroom).value},
+            {"tokens_per_second", ran.time.tokens_per_second},
+            {"why", ran.why}};
+  }
+  return {{"schema", "zplan.fit/1"},
+          {"zplan_version", std::string(version())},
+          {"oom",
+           {{"messages", json_list(report.readings, reading_json)},
+            {"plan", std::move(plan)},
+            {"replay", replay_json(report)},
+            {"changes", std::move(changes)}}},
+          {"warnings", report.warnings}};
 }
 
 }  // namespace zplan

@@ -1,5 +1,3 @@
-#include "cli/report/report_json.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,12 +8,10 @@
 #include <numeric>
 #include <vector>
 
-#include "cli/report/accuracy.h"
+#include "cli/document/json_values.h"
 #include "cli/report/explain.h"
-#include "cli/report/output_files.h"
-#include "cli/report/recipe_report.h"
-#include "cli/report/report_deltas.h"
-#include "cli/report/search_report.h"
+#include "cli/report/report.h"
+#include "cli/report/report_text.h"
 #include "models/base/version.h"
 #include "planner/cost/price.h"
 #include "planner/plan/plan.h"
@@ -25,11 +21,6 @@
 namespace zplan {
 
 namespace {
-
-template <class E>
-Json name_json(E value) {
-  return std::string(to_name(value));
-}
 
 Json model_json(const Question& q) {
   const ModelShape& shape = q.model.shape;
@@ -82,7 +73,7 @@ Json cluster_json(const Question& q) {
   return out;
 }
 
-/// What is not the usual of adapters and packed weights; without it keys are not there.
+/// Adds the unusual settings of adapters and packed weights.
 void add_adapters(Json& out, const Training& training) {
   if (training.method == Method::full) return;
   if (held_adapters(training) > 1) out["adapters"] = held_adapters(training);
@@ -95,7 +86,7 @@ void add_adapters(Json& out, const Training& training) {
   if (shards_packed(training)) out["quant_storage"] = name_json(training.quant_storage);
 }
 
-/// A default of a trainer: flags are true or false, what is not planned has no value.
+/// Returns a default of a trainer: flags are true or false, settings that are not planned null.
 Json trainer_default_json(const AppliedDefault& each) {
   const bool flag = each.value == "on" || each.value == "off";
   return {{"trainer", each.trainer.trainer},
@@ -107,7 +98,7 @@ Json trainer_default_json(const AppliedDefault& each) {
           {"source", each.source}};
 }
 
-/// A data set's lengths, and what they make of the recommended plan's micro-batch.
+/// Returns the lengths of the data set and how they fill the micro-batch of the leading plan.
 Json lengths_json(const Report& report) {
   const Question& q = report.question;
   const DataLengths& data = *q.lengths;
@@ -128,13 +119,7 @@ Json lengths_json(const Report& report) {
           {"tokens_per_step", padded * useful * micro_batches}};
 }
 
-Json trainer_defaults_json(const std::vector<AppliedDefault>& defaults) {
-  Json out = Json::array();
-  for (const AppliedDefault& each : defaults) out.push_back(trainer_default_json(each));
-  return out;
-}
-
-/// Of training on completions that the model generates.
+/// Returns the settings of training on completions that the model generates.
 Json rollout_json(const Model& model, const Training& training) {
   const Rollout& rollout = training.rollout;
   Json json = {{"engine", name_json(rollout.engine)},      {"generations", rollout.generations},
@@ -189,10 +174,10 @@ Json training_json(const Model& model, const Training& training, Framework frame
   return json;
 }
 
-/// Slices, or "auto".
+/// Returns a number of slices, or "auto".
 Json tiles_json(std::int64_t tiles) { return tiles == LongContext::kAutoTiles ? Json("auto") : Json(tiles); }
 
-/// What divides, tiles or keeps a sample's tokens elsewhere; without it keys are not there.
+/// Adds the settings that divide or tile a sample's tokens, or keep them elsewhere.
 void add_tokens(Json& out, const Strategy& s) {
   if (s.layout.sequence > 1) out["sequence_parallel"] = s.layout.sequence;
   if (s.layout.context > 1)
@@ -222,16 +207,12 @@ Json strategy_json(const Strategy& s, Framework framework) {
   return out;
 }
 
-Json timeline_json(const std::vector<Moment>& timeline) {
-  Json moments = Json::array();
-  for (const Moment& moment : timeline) {
-    Json each{{"phase", name_json(reported(moment.phase))},
-              {"at", std::string(moment.at)},
-              {"bytes", moment.live.value}};
-    if (moment.layer >= 0) each["layer"] = moment.layer;
-    moments.push_back(std::move(each));
-  }
-  return moments;
+Json moment_json(const Moment& moment) {
+  Json out{{"phase", name_json(reported(moment.phase))},
+           {"at", std::string(moment.at)},
+           {"bytes", moment.live.value}};
+  if (moment.layer >= 0) out["layer"] = moment.layer;
+  return out;
 }
 
 Json memory_json(const MemoryPlan& memory) {
@@ -251,7 +232,7 @@ Json memory_json(const MemoryPlan& memory) {
   out["host"] = memory.host.total.value;
   out["host_pinned"] = memory.host.pinned.value;
   out["nvme"] = memory.host.nvme.value;
-  out["timeline"] = timeline_json(memory.timeline);
+  out["timeline"] = json_list(memory.timeline, moment_json);
   return out;
 }
 
@@ -274,9 +255,7 @@ Json collective_json(const Collective& each) {
 }
 
 Json communication_json(const Schedule& schedule) {
-  Json collectives = Json::array();
-  for (const Collective& each : schedule.collectives) collectives.push_back(collective_json(each));
-  return {{"collectives", std::move(collectives)},
+  return {{"collectives", json_list(schedule.collectives, collective_json)},
           {"bytes", schedule.bytes().value},
           {"wire_bytes_per_gpu", schedule.wire_bytes_per_gpu().value},
           {"inside_bytes_per_gpu", schedule.inside_bytes_per_gpu().value},
@@ -315,25 +294,22 @@ Json time_json(const StepTime& time) {
   return out;
 }
 
-Json moments_json(const std::vector<MomentMemory>& moments) {
-  Json out = Json::array();
-  for (const MomentMemory& each : moments) {
-    Json parts = Json::array();
-    for (const Resident& part : each.parts)
-      parts.push_back({{"name", std::string(part.name)},
-                       {"device", part.device.value},
-                       {"host", part.host.value},
-                       {"host_of_first_rank", part.host_of_first.value}});
-    out.push_back({{"moment", name_json(each.moment)},
-                   {"device", each.device.value},
-                   {"host_per_node", each.host.value},
-                   {"parts", std::move(parts)},
-                   {"needs_less", std::string(each.remedy)}});
-  }
-  return out;
+Json resident_json(const Resident& part) {
+  return {{"name", std::string(part.name)},
+          {"device", part.device.value},
+          {"host", part.host.value},
+          {"host_of_first_rank", part.host_of_first.value}};
 }
 
-/// Null where no budget is given.
+Json run_moment_json(const MomentMemory& each) {
+  return {{"moment", name_json(each.moment)},
+          {"device", each.device.value},
+          {"host_per_node", each.host.value},
+          {"parts", json_list(each.parts, resident_json)},
+          {"needs_less", std::string(each.remedy)}};
+}
+
+/// Returns null without a budget.
 Json run_json(const Plan& plan, const Question& q) {
   const auto cost = run_cost(plan, q);
   if (!cost) return nullptr;
@@ -344,45 +320,31 @@ Json run_json(const Plan& plan, const Question& q) {
   Json out{{"steps", cost->steps},
            {"wall_seconds", cost->wall.value},
            {"gpu_hours", cost->gpu_hours},
-           {"cost", cost->money ? Json(*cost->money) : Json(nullptr)},
+           {"cost", or_null(cost->money)},
            {"speeds_judged", cost->speeds.runs},
            {"wall_seconds_range", range(cost->wall.value)},
            {"cost_range", cost->money ? range(*cost->money) : Json(nullptr)}};
   return out;
 }
 
-/// The moment at which memory does not suffice; null where it always does.
+/// Returns the first moment at which memory does not suffice; null where it always does.
 Json short_moment_json(const Plan& plan, const Question& q) {
   const MomentMemory* found = short_moment(plan, q);
   return found == nullptr ? Json(nullptr) : name_json(found->moment);
 }
 
 Json plan_json(const Plan& plan, const Report& report) {
-  Json out{{"id", plan.id()},
-           {"strategy", strategy_json(plan.strategy, plan.framework)},
-           {"fits", plan.fits},
-           {"fits_device", plan.fits_device},
-           {"fits_host", plan.fits_host},
-           {"memory", memory_json(plan.memory())},
-           {"communication", communication_json(plan.communication())},
-           {"time", time_json(plan.time)},
-           {"ranges", ranges_json(plan, question_of(plan, report))},
-           {"why", plan.why}};
-  out["moments"] = moments_json(plan.moments);
-  out["short_moment"] = short_moment_json(plan, question_of(plan, report));
-  if (Json run = run_json(plan, question_of(plan, report)); !run.is_null()) out["run"] = std::move(run);
+  const Question question = question_of(plan, report);
+  Json out = plan_figures_json(plan);
+  out["ranges"] = ranges_json(plan, question);
+  out["why"] = plan.why;
+  out["moments"] = json_list(plan.moments, run_moment_json);
+  out["short_moment"] = short_moment_json(plan, question);
+  if (Json run = run_json(plan, question); !run.is_null()) out["run"] = std::move(run);
   if (plan.training) out["training"] = training_json(report.question.model, *plan.training, plan.framework);
   if (!report.options.explain) return out;
-  out["explain"] = explain_json(plan, question_of(plan, report));
-  out["accuracy"] = accuracy_json(coverage_of(plan, question_of(plan, report)));
-  return out;
-}
-
-Json rejected_json(const Report& report) {
-  Json out = Json::array();
-  for (const Rejection& each : report.answer.rejected)
-    out.push_back(
-        {{"id", plan_id(report.question.training.framework, each.strategy)}, {"reasons", each.reasons}});
+  out["explain"] = explain_json(plan, question);
+  out["accuracy"] = accuracy_json(coverage_of(plan, question));
   return out;
 }
 
@@ -408,23 +370,15 @@ Json link_json(const std::optional<DecisiveLink>& link) {
           {"highest_tried", link->now.value * kMostLinkFactor}};
 }
 
-/// Bytes stay whole numbers; a fraction of nothing is none.
-Json delta_json(const Delta& delta, const Plan& plan, const Plan& base) {
-  const double from = delta.value(base), change = delta.value(plan) - from;
-  return {{"absolute", delta.unit == "bytes" ? Json(std::llround(change)) : Json(change)},
-          {"fraction", from > 0 ? Json(change / from) : Json(nullptr)}};
-}
-
-/// What each rank sends to each of an expert-parallel group in elements; empty where that is the same for
-/// all.
+/// Returns the elements that a rank sends to each of its expert-parallel group; empty where they are alike.
 std::vector<std::int64_t> uneven_rows(std::vector<std::int64_t> rows, const Question& question) {
   if (std::adjacent_find(rows.begin(), rows.end(), std::not_equal_to<>()) == rows.end()) return {};
   for (std::int64_t& each : rows) each *= question.model.shape.hidden_size;
   return rows;
 }
 
-/// Rows go out as they are routed, and come back the same way: of the first rank, which gets the most, the
-/// plan has the calls.
+/// Adds the elements that the call sends or receives. Rows return the way that they went; the plan has the
+/// calls of the first rank, which receives the most.
 void say_counts(const Call& call, const std::vector<std::int64_t>& to_each, Json& out) {
   if (to_each.empty() || call.operation != Operation::all_to_all || call.purpose != "routed tokens") return;
   const std::int64_t sent = std::accumulate(to_each.begin(), to_each.end(), std::int64_t{});
@@ -449,10 +403,10 @@ Json issued_json(const IssuedCall& each) {
           {"exposed", each.exposed}};
 }
 
-/// A schedule of more entries is some ten megabytes: hundreds of micro-steps, written out.
+/// The largest number of calls that are listed: more take some ten megabytes.
 constexpr std::size_t kMostListed = 20'000;
 
-/// Null where it was not simulated, or would be too long to be of use.
+/// Returns null where the step was not simulated, or has too many calls to be of use.
 Json schedule_json(const Report& report) {
   const std::optional<IssuedStep>& step = report.details.issued;
   if (!step || !step->calls.complete || step->calls.calls.size() > kMostListed) return nullptr;
@@ -483,14 +437,7 @@ Json schedule_json(const Report& report) {
   return out;
 }
 
-Json all_deltas_json(const Report& report) {
-  Json out = Json::array();
-  for (const Plan* plan : plans_in_order(report))
-    out.push_back({{"id", plan->id()}, {"delta", deltas_json(*plan, baseline_of(*plan, report))}});
-  return out;
-}
-
-/// One plan alone, compared with a saved report, has no rival.
+/// Returns nulls without a contest: one plan alone may be compared with a saved report.
 Json contest_json(const std::optional<Contest>& contest) {
   if (!contest)
     return {{"faster", nullptr},     {"slower", nullptr}, {"ratio", nullptr},    {"tie", nullptr},
@@ -508,17 +455,23 @@ Json comparison_json(const Report& report) {
   if (report.comparison == nullptr) return nullptr;
   Json out = contest_json(report.comparison->contest);
   out["baseline"] = report.comparison->baseline;
-  out["deltas"] = all_deltas_json(report);
+  out["deltas"] = json_list(plans_in_order(report), [&](const Plan* plan) {
+    return Json{{"id", plan->id()}, {"delta", deltas_json(*plan, baseline_of(*plan, report))}};
+  });
   return out;
 }
 
 }  // namespace
 
-Json deltas_json(const Plan& plan, const Plan* base) {
-  if (base == nullptr) return nullptr;
-  Json out;
-  for (const Delta& delta : deltas()) out[std::string(delta.name)] = delta_json(delta, plan, *base);
-  return out;
+Json plan_figures_json(const Plan& plan) {
+  return {{"id", plan.id()},
+          {"strategy", strategy_json(plan.strategy, plan.framework)},
+          {"fits", plan.fits},
+          {"fits_device", plan.fits_device},
+          {"fits_host", plan.fits_host},
+          {"memory", memory_json(plan.memory())},
+          {"communication", communication_json(plan.communication())},
+          {"time", time_json(plan.time)}};
 }
 
 Json asked_json(const Report& report) {
@@ -529,27 +482,27 @@ Json asked_json(const Report& report) {
 }
 
 Json report_json(const Report& report) {
-  Json plans = Json::array();
-  for (const Plan& plan : report.answer.plans) plans.push_back(plan_json(plan, report));
   const Plan* recommended = report.answer.recommended();
-  Json out{{"schema", "zplan.report/1"},
-           {"zplan_version", std::string(version())},
-           {"plans", std::move(plans)},
-           {"recommended", recommended ? Json(recommended->id()) : Json(nullptr)},
-           {"rejected", rejected_json(report)},
-           {"alternative", alternative_json(report)},
-           {"ds_config", recommended ? ds_config_json(*recommended, report) : Json(nullptr)},
-           {"fsdp_config", recommended ? fsdp_config_json(*recommended, report) : Json(nullptr)},
-           {"launch", recommended ? launch_json(*recommended, report) : Json(nullptr)},
-           {"comparison", comparison_json(report)},
-           {"schedule", schedule_json(report)},
-           {"search", report.found ? search_json(report) : Json(nullptr)},
-           {"warnings", report.answer.warnings}};
+  Json out{{"schema", "zplan.report/1"}, {"zplan_version", std::string(version())}};
+  out.update(asked_json(report));
+  out["plans"] = json_list(report.answer.plans, [&](const Plan& plan) { return plan_json(plan, report); });
+  out["recommended"] = recommended ? Json(recommended->id()) : Json(nullptr);
+  out["rejected"] = json_list(report.answer.rejected, [&](const Rejection& each) {
+    const std::string id = plan_id(report.question.training.framework, each.strategy);
+    return Json{{"id", id}, {"reasons", each.reasons}};
+  });
+  out["alternative"] = alternative_json(report);
+  out["ds_config"] = recommended ? ds_config_json(*recommended, report) : Json(nullptr);
+  out["fsdp_config"] = recommended ? fsdp_config_json(*recommended, report) : Json(nullptr);
+  out["launch"] = recommended ? launch_json(*recommended, report) : Json(nullptr);
+  out["comparison"] = comparison_json(report);
+  out["schedule"] = schedule_json(report);
+  out["search"] = report.found ? search_json(report) : Json(nullptr);
+  out["warnings"] = report.answer.warnings;
   if (!report.options.recipes.empty()) out["recipes"] = recipes_json(report.options.recipes);
   if (report.question.lengths) out["lengths"] = lengths_json(report);
   if (const auto& defaults = report.question.trainer_defaults; !defaults.empty())
-    out["trainer_defaults"] = trainer_defaults_json(defaults);
-  out.update(asked_json(report));
+    out["trainer_defaults"] = json_list(defaults, trainer_default_json);
   return out;
 }
 

@@ -1,77 +1,78 @@
 #pragma once
+// The report of plans as a document.
 
 #include <string>
 #include <vector>
 
 #include "cli/document/document.h"
-#include "cli/report/accuracy.h"
+#include "cli/report/comparison.h"
+#include "cli/report/explain.h"
 #include "cli/report/report.h"
-#include "cli/report/side_by_side.h"
+#include "models/base/json_reader.h"
 
 namespace zplan {
 
-struct SavedReport;
-
-/// The report of plans, set for a terminal of this width: model, cluster and training with everything that
-/// was assumed, the table of strategies, the verdict with its reasons, the next command to type. Markdown is
-/// the table alone, with all columns, or the comparison; CSV a line per plan or, of a search, per family of
+/// Returns the report as a document for a terminal of `width` columns: model, cluster, training and
+/// assumptions, the table of strategies, the verdict with its reasons, the next command. Its Markdown is the
+/// table with all columns, or the comparison. Its CSV has a line per plan or, for `search`, per family of
 /// plans.
 [[nodiscard]] Document report_document(const Report& report, int width);
 
-/// A line of names, then one per plan; RFC 4180.
+/// Returns a line of names, then one per plan.
 [[nodiscard]] std::vector<CsvRecord> csv_records(const Report& report);
 
-/// Every figure of a plan with its formula, and what it sends.
+/// Adds every figure of a plan with its formula and source, and its traffic.
 void add_explanation(Document& doc, const Plan& plan, const Report& report);
 
-/// What the figures of such plans were validated against, and how far off they were; each kind of plan once.
+/// Adds the errors of the measurements that cover these plans, for each kind of plan once.
 void add_accuracy(Document& doc, const std::vector<Coverage>& plans);
 
-/// What stands above the table under one label: "Model", "Assumed". `bullets`: each line is a thing by
-/// itself.
+/// Lines above the table under one label, such as "Model" or "Assumed".
 struct HeaderBlock {
   std::string label;
   std::vector<std::string> lines;
-  bool bullets{};
+  bool bullets{};  ///< each line is an item of a list
 };
-/// Model, cluster, training, assumptions, warnings; a block may be empty.
+/// Returns the blocks of recipe, model, cluster, training, search, assumptions and warnings; each may be
+/// empty.
 [[nodiscard]] std::vector<HeaderBlock> header_blocks(const Report& report);
 
 void add_header(Document& doc, const Report& report);
 
-/// The strategies of a report as a table of at most `width` columns; 0: every column.
+/// Returns the strategies as a table of at most `width` characters, with every column where `width` is 0.
 [[nodiscard]] Table strategies_table(const Report& report, int width);
 
-/// Columns that stay together; the first of these groups belongs before every other, and is empty where a
-/// saved report is the baseline: there each plan stands beside itself as it was.
-[[nodiscard]] std::vector<Sides> comparison_sides(const Report& report);
+/// Adds the figures of `compare` side by side, and sentences about them.
+void add_comparison(Document& doc, const Report& report, int width);
 
-/// `compare`: the lines to show.
-[[nodiscard]] std::vector<Line> comparison_lines(const Report& report);
-
-/// What the differences are from and, under --differences, how many lines are left out.
-[[nodiscard]] std::string comparison_title(const Report& report);
-
-/// The report that was saved, where that is the baseline.
-[[nodiscard]] const SavedReport* saved_report(const Report& report);
-
-/// `compare`: which is faster, which needs less memory, and at which bandwidth the two fastest trade places.
-[[nodiscard]] std::vector<std::string> comparison_sentences(const Report& report);
-
-/// What a plan sends in one optimizer step, per GPU, by phase, group and link. Empty for one GPU.
-[[nodiscard]] Table traffic_table(const Plan& plan, const Question& question);
-
-/// By how much what is needed depends on the allocator, and what that puts at risk.
+/// Returns the range of the required memory that PyTorch's allocator leaves open, and whether its upper end
+/// fits.
 [[nodiscard]] std::string range_sentence(const Plan& plan, const Question& question);
 
-/// Combinations that cannot be trained for the same reasons.
+/// Strategies that cannot be trained for the same reason.
 struct Impossible {
   std::string reason;
   std::vector<std::string> ids;
 };
 [[nodiscard]] std::vector<Impossible> impossible_plans(const Report& report);
 
-/// What stands below the table: the plan to take and why, what the others lack, what to type next.
+/// Adds the recommended plan and why, why others were not chosen, and the next command.
 void add_verdict(Document& doc, const Report& report);
+
+struct Found;
+
+/// Adds the result of `zplan search`: the fastest plan of each strategy, plans that need less memory at less
+/// speed, and why the others lost. Its CSV has a line per family of plans.
+void add_search(Document& doc, const Report& report);
+
+/// Returns how many plans were looked at, and in which settings they differ.
+[[nodiscard]] std::string searched_line(const Report& report);
+
+/// Returns "search" of the JSON report.
+[[nodiscard]] Json search_json(const Report& report);
+
+/// Returns the options that pin a plan that the search found.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> pinning_options(const Found& found,
+                                                                               const Options& options);
 
 }  // namespace zplan

@@ -1,4 +1,4 @@
-// The report's last lines: what to take and why, what the others lack, what to type next.
+// The last lines of a report: the recommended plan and why, why not the others, the next command.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,10 +9,9 @@
 
 #include "cli/options/command_line.h"
 #include "cli/options/strategy_words.h"
-#include "cli/report/accuracy.h"
-#include "cli/report/output_files.h"
+#include "cli/report/explain.h"
+#include "cli/report/report.h"
 #include "cli/report/report_text.h"
-#include "cli/report/search_report.h"
 #include "planner/frameworks/launch/launch.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/plan_figures.h"
@@ -38,7 +37,7 @@ bool is_near(const Plan& plan, const Question& q) {
   return ratio(shortage(plan, q), available(q.cluster, q.headroom)) < kNear;
 }
 
-/// Of the plans that do not fit: each plain stage, and whatever misses by little.
+/// Returns the plans that do not fit and are worth a line: each plain stage, and near misses.
 std::vector<const Plan*> misses(const Report& report) {
   std::vector<const Plan*> chosen;
   const Plan& leading = leading_plan(report);
@@ -63,7 +62,7 @@ void add_misses(Document& doc, const Report& report) {
                   fmt::format("{}", fmt::join(plan->why, "; ")));
 }
 
-/// Combinations with the same reasons stand on one line.
+/// Adds a line for all strategies that have the same reason.
 void add_rejections(Document& doc, const Report& report) {
   const std::vector<Impossible> groups = impossible_plans(report);
   if (groups.empty()) return;
@@ -74,7 +73,7 @@ void add_rejections(Document& doc, const Report& report) {
     doc.line(fmt::format("  and {} more (--json lists them)", groups.size() - kMostRejections));
 }
 
-/// Of a mixture: whether to divide its experts.
+/// Adds what expert parallelism would change.
 void add_experts(Document& doc, const Report& report) {
   if (!report.details.experts) return;
   doc.heading("Expert parallelism");
@@ -90,7 +89,7 @@ Changes pinning(const Strategy& s) {
   return changes;
 }
 
-/// What turns the question into the one that the alternative answers.
+/// Returns the options that turn the question into that of the alternative.
 Changes alternative_changes(const Answer& answer) {
   Changes changes = pinning(answer.alternative->strategy);
   std::istringstream words(answer.alternative_change);
@@ -109,7 +108,7 @@ void add_next(Document& doc, const std::vector<std::string>& commands) {
     if (!each.empty()) doc.line("  " + each);
 }
 
-/// The plan that the search found, without a search.
+/// Returns the command that plans what the search found.
 std::string pinned_command(const Report& report) {
   std::vector<std::string> arguments = report.arguments;
   arguments.erase(std::find(arguments.begin(), arguments.end(), to_name(Command::search)));
@@ -127,14 +126,14 @@ void add_next(Document& doc, const Report& report, const Plan& plan) {
   doc.items(config_notes(plan, report));
 }
 
-/// What speaks for a plan, with the range of what it needs behind the first reason.
+/// Returns the reasons for a plan; the range of its memory follows the first.
 std::vector<std::string> reasons(const Plan& plan, const Question& question) {
   std::vector<std::string> sentences = plan.why;
   sentences.insert(sentences.begin() + (sentences.empty() ? 0 : 1), range_sentence(plan, question));
   return sentences;
 }
 
-/// A recipe pins how the samples of a step are divided; a search does not.
+/// Suggests a search where a recipe pins how the samples of a step are divided.
 void add_next_search(Document& doc, const Report& report) {
   if (report.options.recipes.empty() || report.options.command != Command::plan) return;
   std::vector<std::string> arguments = report.arguments;
@@ -157,7 +156,7 @@ void add_alternative(Document& doc, const Report& report) {
     add_next(doc, {command_line(with_options(report.arguments, changes))});
 }
 
-/// Other plans that fit and may be as fast, by the ranges of comparable runs.
+/// Returns the other plans that fit and may be as fast, by the ranges of comparable runs.
 std::optional<std::string> overlapping(const Report& report, const Plan& first) {
   const auto range = [&](const Plan& plan) {
     return likely_range(AccuracyOf::step_time, comparable_to(plan, report.question));

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "cli/options/command_line.h"
-#include "cli/report/report_json.h"
+#include "cli/report/report.h"
 #include "cli/report/report_text.h"
 #include "models/base/version.h"
 #include "planner/search/explore.h"
@@ -21,10 +21,10 @@ namespace {
 using P = const Plan&;
 using Q = const Question&;
 
-/// Widths of headings and words for a table of so many columns: two scenarios stand beside each other.
+/// Returns the width of a heading and of a word with which two scenarios fit side by side.
 std::size_t word_width(int width) { return static_cast<std::size_t>(std::clamp((width - 36) / 3, 8, 28)); }
 
-/// The baseline's column stays in every table. `longest`: of a heading; 0: as they are.
+/// Returns the baseline and the other scenarios. Headings are cut to `longest` characters; 0: not at all.
 std::vector<Sides> sides_of(const ScenarioComparison& all, std::size_t longest) {
   const PlannedScenario& base = all.scenarios[all.baseline];
   std::vector<Sides> groups;
@@ -47,7 +47,7 @@ Line setting_line(const Setting& setting, const Sides& sides, std::size_t longes
   });
 }
 
-/// Settings in which scenarios differ; in the others all are alike, whatever is shown.
+/// Returns the settings in which scenarios differ.
 std::vector<Line> setting_lines(const Sides& sides, std::size_t longest) {
   std::vector<Line> lines;
   for (const Setting& setting : settings())
@@ -62,7 +62,7 @@ std::vector<Line> every_line(const ScenarioComparison& all, const Sides& sides, 
 }
 
 std::vector<Line> shown(const ScenarioComparison& all, std::vector<Line> lines) {
-  // Of one scenario all lines are alike.
+  // A single scenario has nothing to differ from.
   if (all.differences && all.scenarios.size() > 1)
     std::erase_if(lines, [](const Line& line) { return line.alike; });
   return lines;
@@ -80,7 +80,7 @@ std::string title(const ScenarioComparison& all, std::size_t left_out) {
   return text;
 }
 
-/// "model 8B, GPUs 5, …": what all scenarios have.
+/// Returns the settings that all scenarios have: "model 8B, GPUs 5, …".
 std::string common_settings(const Sides& sides) {
   std::vector<std::string> words;
   for (const Setting& setting : settings())
@@ -106,7 +106,7 @@ std::string tokens(const PlannedScenario& each) {
   return fmt::format("{} tokens per second", group_digits(std::llround(each.plan().time.tokens_per_second)));
 }
 
-/// The wider of the two.
+/// Returns the wider of the two ties.
 Tie tie_of(const PlannedScenario& a, const PlannedScenario& b) {
   const auto tie = [](const PlannedScenario& each) {
     return speed_tie(each.plan().framework, each.question.cluster.gpu.name);
@@ -115,7 +115,7 @@ Tie tie_of(const PlannedScenario& a, const PlannedScenario& b) {
   return one.within < other.within ? other : one;
 }
 
-/// Of those that fit; tokens of different models are not the same thing.
+/// Returns which scenario is fastest of those that fit; empty where they train different models.
 std::string speed_sentence(const ScenarioComparison& all) {
   const std::vector<const PlannedScenario*> order = fastest_first(all);
   if (order.size() < 2 || order[1]->plan().time.tokens_per_second <= 0) return "";
@@ -144,7 +144,7 @@ std::string memory_sentence(const ScenarioComparison& all) {
                      name_of(*most), format_bytes(needs(*most), all.unit));
 }
 
-/// What a scenario is, or lacks.
+/// Returns whether a scenario fits, or why not.
 std::string verdict_sentence(const PlannedScenario& each) {
   const Plan& plan = each.plan();
   const std::string kept =
@@ -164,7 +164,7 @@ std::vector<std::string> sentences(const ScenarioComparison& all) {
   return out;
 }
 
-/// Each warning once, behind the names of the scenarios that it is of.
+/// Returns each warning once, with the names of its scenarios.
 std::vector<std::string> warnings(const ScenarioComparison& all) {
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;
   for (const PlannedScenario& each : all.scenarios)
@@ -181,7 +181,7 @@ std::vector<std::string> warnings(const ScenarioComparison& all) {
   return out;
 }
 
-/// Commands are not wrapped: they are there to be copied.
+/// Adds the command of each scenario.
 void add_commands(Document& doc, const ScenarioComparison& all) {
   bool any = false;
   for (const PlannedScenario& each : all.scenarios) {

@@ -1,5 +1,3 @@
-#include "cli/report/search_report.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,9 +5,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "cli/document/json_values.h"
 #include "cli/document/table.h"
 #include "cli/options/strategy_words.h"
-#include "cli/report/accuracy.h"
+#include "cli/report/explain.h"
+#include "cli/report/report_text.h"
 #include "planner/search/explore.h"
 
 namespace zplan {
@@ -23,41 +23,41 @@ std::string share_text(const Found& found, bool first) {
 
 Table found_table(const std::vector<Found>& all, const Question& q) {
   const std::string unit = unit_name(q.unit);
-  Table table{.columns = {{"strategy", "", false, kAlways},
-                          {"buckets", "", false, 4},
-                          {"batch", "", true, kAlways},
-                          {"accum", "", true, 15},
-                          {"live", unit, true, kAlways},
-                          {"host", unit, true, 10},
-                          {"sent", "GB", true, 3},
-                          {"step", "s", true, 9},
-                          {"tok/s", "", true, kAlways},
-                          {"", "", true, kAlways}},
-              .rows = {}};
-  for (const Found& each : all) {
-    const Plan& plan = each.plan;
-    const Bytes host = plan.memory().host.total;
-    table.rows.push_back({{plan.id(), each.name.buckets ? std::string(to_name(*each.name.buckets)) : "-",
-                           fmt::format("{}", plan.strategy.micro_batch_size),
-                           fmt::format("{}", plan.strategy.gradient_accumulation_steps),
-                           format_bytes_value(plan.memory().required_low, q.unit),
-                           host > Bytes{} ? format_bytes_value(host, q.unit) : "-",
-                           format_bytes_value(plan.communication().wire_bytes_per_gpu(), ByteUnit::gb),
-                           seconds_value(plan.time.step), fmt::format("{:.0f}", plan.time.tokens_per_second),
-                           share_text(each, &each == all.data())},
-                          &each == all.data() ? Tone::strong : Tone::plain});
-  }
-  return table;
+  const auto size = [&](Bytes bytes) { return format_bytes_value(bytes, q.unit); };
+  using F = const Found&;
+  return table_of<Found>(
+      {{text_column("strategy"), [](F each) { return each.plan.id(); }},
+       {text_column("buckets", 4),
+        [](F each) { return each.name.buckets ? std::string(to_name(*each.name.buckets)) : "-"; }},
+       {number_column("batch"),
+        [](F each) { return fmt::format("{}", each.plan.strategy.micro_batch_size); }},
+       {number_column("accum", "", 15),
+        [](F each) { return fmt::format("{}", each.plan.strategy.gradient_accumulation_steps); }},
+       {number_column("live", unit), [&](F each) { return size(each.plan.memory().required_low); }},
+       {number_column("host", unit, 10),
+        [&](F each) {
+          const Bytes host = each.plan.memory().host.total;
+          return host > Bytes{} ? size(host) : "-";
+        }},
+       {number_column("sent", "GB", 3),
+        [](F each) {
+          return format_bytes_value(each.plan.communication().wire_bytes_per_gpu(), ByteUnit::gb);
+        }},
+       {number_column("step", "s", 9), [](F each) { return seconds_value(each.plan.time.step); }},
+       {number_column("tok/s"),
+        [](F each) { return fmt::format("{:.0f}", each.plan.time.tokens_per_second); }},
+       {number_column(""), [&](F each) { return share_text(each, &each == all.data()); }}},
+      all, [&](F each) { return &each == all.data() ? Tone::strong : Tone::plain; });
 }
 
-/// Families of one strategy, whatever their checkpointing and buckets.
+/// Returns the id that families of one strategy share, whatever their checkpointing and buckets.
 std::string short_id(const FamilyName& name) {
   Strategy s = name.strategy;
   s.checkpointing = Checkpointing::full;
   return plan_id(name.framework, s);
 }
 
-/// Of strategies of which nothing fits: why the family that came nearest does not.
+/// Returns the strategies of which nothing was chosen, with the reason of the family that came nearest.
 std::vector<std::pair<std::string, std::string>> lost(const Exploration& found) {
   std::vector<std::pair<std::string, std::string>> all;
   std::map<std::string, const FamilyReport*> nearest;
@@ -93,7 +93,7 @@ void add_lost(Document& doc, const Exploration& found) {
     doc.paragraph("  ", fmt::format("{}: {}", fmt::join(ids, ", "), reason));
 }
 
-/// What is as fast as the winner, and by how many measured speeds that is said.
+/// Plans that are as fast as the winner, within the widest of their ties.
 struct Ties {
   std::vector<std::string> ids;
   Tie widest;
@@ -103,7 +103,7 @@ struct Ties {
   }
 };
 
-/// Strategies, and variants of the winner's.
+/// Returns the strategies, and variants of the winner's, that tie with it.
 Ties ties_of(const Exploration& found, const Question& question) {
   const Found& best = found.best.front();
   const auto tie_with = [&](const FamilyName& name) {
@@ -131,35 +131,14 @@ void add_ties(Document& doc, const Exploration& found, const Question& question)
                                 fmt::join(ties.ids, ", ")));
 }
 
-std::vector<CsvRecord> family_records(const Exploration& found) {
-  std::vector<CsvRecord> records{{"id", "framework", "activation_checkpointing", "buckets", "outcome",
-                                  "micro_batch_size", "gradient_accumulation_steps", "required_low", "host",
-                                  "tokens_per_second", "reason"}};
-  const auto number = [](std::int64_t value) { return fmt::format("{}", value); };
-  for (const FamilyReport& each : found.families) {
-    CsvRecord& record = records.emplace_back(
-        CsvRecord{plan_id(each.name.framework, each.name.strategy), std::string(to_name(each.name.framework)),
-                  std::string(to_name(each.name.strategy.checkpointing)),
-                  std::string(each.name.buckets ? to_name(*each.name.buckets) : ""),
-                  std::string(to_name(each.outcome))});
-    if (const auto& best = each.best)
-      for (const std::string& field :
-           CsvRecord{number(best->micro_batch_size), number(best->gradient_accumulation_steps),
-                     number(best->required_low.value), number(best->host.value),
-                     fmt::format("{:.9g}", best->tokens_per_second)})
-        record.push_back(field);
-    record.resize(records.front().size() - 1);
-    record.push_back(each.reason);
-  }
-  return records;
-}
+Json buckets_json(const FamilyName& name) { return name.buckets ? name_json(*name.buckets) : Json(nullptr); }
 
 Json found_json(const Found& found) {
   const Strategy& s = found.plan.strategy;
   return {{"id", found.plan.id()},
-          {"framework", std::string(to_name(found.name.framework))},
-          {"activation_checkpointing", std::string(to_name(s.checkpointing))},
-          {"buckets", found.name.buckets ? Json(std::string(to_name(*found.name.buckets))) : Json(nullptr)},
+          {"framework", name_json(found.name.framework)},
+          {"activation_checkpointing", name_json(s.checkpointing)},
+          {"buckets", buckets_json(found.name)},
           {"micro_batch_size", s.micro_batch_size},
           {"gradient_accumulation_steps", s.gradient_accumulation_steps},
           {"global_batch_size", s.global_batch_size()},
@@ -174,15 +153,14 @@ Json found_json(const Found& found) {
 }
 
 Json family_json(const FamilyReport& family) {
-  Json out{
-      {"id", plan_id(family.name.framework, family.name.strategy)},
-      {"framework", std::string(to_name(family.name.framework))},
-      {"activation_checkpointing", std::string(to_name(family.name.strategy.checkpointing))},
-      {"buckets", family.name.buckets ? Json(std::string(to_name(*family.name.buckets))) : Json(nullptr)},
-      {"outcome", std::string(to_name(family.outcome))},
-      {"reason", family.reason},
-      {"candidates", family.candidates},
-      {"largest_micro_batch", family.largest_micro_batch}};
+  Json out{{"id", plan_id(family.name.framework, family.name.strategy)},
+           {"framework", name_json(family.name.framework)},
+           {"activation_checkpointing", name_json(family.name.strategy.checkpointing)},
+           {"buckets", buckets_json(family.name)},
+           {"outcome", name_json(family.outcome)},
+           {"reason", family.reason},
+           {"candidates", family.candidates},
+           {"largest_micro_batch", family.largest_micro_batch}};
   if (!family.best) return out;
   out["micro_batch_size"] = family.best->micro_batch_size;
   out["gradient_accumulation_steps"] = family.best->gradient_accumulation_steps;
@@ -190,6 +168,19 @@ Json family_json(const FamilyReport& family) {
   out["host"] = family.best->host.value;
   out["tokens_per_second"] = family.best->tokens_per_second;
   return out;
+}
+
+std::vector<CsvRecord> family_records(const Exploration& found) {
+  std::vector<CsvRecord> records{{"id", "framework", "activation_checkpointing", "buckets", "outcome",
+                                  "micro_batch_size", "gradient_accumulation_steps", "required_low", "host",
+                                  "tokens_per_second", "reason"}};
+  for (const FamilyReport& each : found.families) {
+    const Json family = family_json(each);
+    CsvRecord record;
+    for (const std::string& name : records.front()) record.push_back(csv_text(family.value(name, Json())));
+    records.push_back(std::move(record));
+  }
+  return records;
 }
 
 }  // namespace
@@ -227,26 +218,19 @@ void add_search(Document& doc, const Report& report) {
     doc.table(found_table(found.front, q));
   }
   doc.line();
-  doc.paragraph(
-      "",
-      "live: bytes in use at the worst moment; PyTorch's allocator was asked whether they fit with its "
-      "gaps",
-      Tone::faint);
+  doc.paragraph("", "live: bytes in use at the worst moment; they fit with the gaps of PyTorch's allocator",
+                Tone::faint);
   add_lost(doc, found);
   doc.records = family_records(found);
 }
 
 Json search_json(const Report& report) {
   const Exploration& found = *report.found;
-  Json best = Json::array(), front = Json::array(), families = Json::array();
-  for (const Found& each : found.best) best.push_back(found_json(each));
-  for (const Found& each : found.front) front.push_back(found_json(each));
-  for (const FamilyReport& each : found.families) families.push_back(family_json(each));
   return {{"candidates", found.candidates},
           {"stopped", found.stopped},
-          {"best", std::move(best)},
-          {"front", std::move(front)},
-          {"families", std::move(families)}};
+          {"best", json_list(found.best, found_json)},
+          {"front", json_list(found.front, found_json)},
+          {"families", json_list(found.families, family_json)}};
 }
 
 std::vector<std::pair<std::string, std::string>> pinning_options(const Found& found, const Options& options) {

@@ -30,7 +30,7 @@ E name_at(const JsonReader& from, std::string_view key) {
   return parse_name<E>(at.place(), at.text());
 }
 
-/// A report has parts, not their terms: all of a part is put on the first term that belongs to it.
+/// Returns the first term of a part. A report has parts, not their terms.
 Term any_term(MemoryPart part) {
   std::size_t at = 0;
   while (info(static_cast<Term>(at)).part != part) ++at;
@@ -113,7 +113,7 @@ Plan plan_at(const JsonReader& from) {
 
 std::string shown(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-/// `framework` is the leading plan's, and every plan says its own; `origin` may be a path.
+/// True if a setting is compared. `framework` is not, as every plan has its own, and `origin` may be a path.
 bool is_compared(std::string_view key, const Json& value) {
   return key != "framework" && key != "origin" && key != "source" &&
          (value.is_primitive() || key == "lora_targets");

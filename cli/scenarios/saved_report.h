@@ -1,5 +1,5 @@
 #pragma once
-// A report that was saved with --json, to hold today's plans against.
+// A report that was saved with --json, which new plans are compared with.
 
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,19 +12,19 @@ namespace zplan {
 
 struct SavedReport {
   std::string file;
-  std::string version;      ///< of the zplan that wrote it
-  std::vector<Plan> plans;  ///< in its order, with the figures that a comparison shows; `why` is empty
+  std::string version;      ///< version of zplan that wrote it
+  std::vector<Plan> plans;  ///< in its order, with the figures that a comparison shows; their `why` is empty
   Json whole;
 };
 
-/// Whether a JSON document says that it is a report of zplan, of whatever schema.
+/// True if a JSON document names a schema, as reports of every version do.
 [[nodiscard]] bool is_report(const Json& json);
 
 /// Throws InputError naming file and pointer where it is not a zplan.report/1, or lacks a figure.
 [[nodiscard]] SavedReport read_saved_report(Json json, const std::string& file);
 
-/// What a comparison does not show but its figures depend on, where it was not as it is now:
-/// "cluster gpus: 4 then, 5 now". `now` is a report of today.
+/// Returns the settings that differ between the saved report and `now`, the members "model", "cluster" and
+/// "training" of a report: "cluster gpus: 4 then, 5 now".
 [[nodiscard]] std::vector<std::string> changed_since(const SavedReport& then, const Json& now);
 
 }  // namespace zplan

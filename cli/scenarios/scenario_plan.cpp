@@ -12,7 +12,7 @@ namespace zplan {
 
 namespace {
 
-/// What decides how a report is written is not part of a question.
+/// Throws InputError for options of output, which are no part of a question.
 void check_asks(const Options& options) {
   if (options.command != Command::plan)
     throw InputError(std::string(to_name(options.command)), "a scenario is planned, nothing else",
@@ -24,7 +24,7 @@ void check_asks(const Options& options) {
                        "accepted: options that change the plan");
 }
 
-/// Where no plan is called so, the one to take.
+/// Returns the index of the plan of this id, else 0.
 std::size_t index_of(const std::vector<Plan>& plans, const std::string& id) {
   const auto at =
       std::find_if(plans.begin(), plans.end(), [&id](const Plan& plan) { return plan.id() == id; });
@@ -50,7 +50,7 @@ std::int64_t count_or(const JsonReader& from, std::string_view key, std::int64_t
   return from.integer_or(key, fallback, 0, std::numeric_limits<std::int64_t>::max());
 }
 
-/// As much of the question as a report says.
+/// Returns the part of the question that a report holds.
 Question question_of_report(const JsonReader& report) {
   const JsonReader model = report.at("model"), cluster = report.at("cluster"),
                    training = report.at("training");

@@ -1,5 +1,5 @@
 #pragma once
-// From a scenario to its answer, for the terminal and the window alike.
+// Scenarios with their answers, for the command line and the window.
 
 #include "cli/environment.h"
 #include "cli/options/options.h"
@@ -9,29 +9,28 @@
 
 namespace zplan {
 
-/// What planning a scenario gave.
+/// A scenario with its question and answer.
 struct PlannedScenario {
-  Scenario scenario;  ///< that was planned
+  Scenario scenario;
   Options options;
   Question question;
   Answer answer;
-  std::size_t shown{};  ///< index of the plan that stands for the scenario
-  /// Of the plans but the shown one, what is needed is the low end and not yet bisected; a full answer
-  /// follows.
+  std::size_t shown{};  ///< index of the plan that represents the scenario
+  /// True if the required memory of all plans but the shown one is a lower bound; a full answer follows.
   bool draft{};
-  bool glance{};  ///< a draft in which there is no plan but the shown one
-  bool saved{};   ///< a report as it was: question and plans hold what reports say, and no more
-  AnswerDetails details{};
+  bool glance{};  ///< true if it is a draft with the shown plan alone
+  bool saved{};   ///< true if it was read from a saved report: question and plans hold no more than that
+  AnswerDetails details{};  ///< as details_for() made them
 
   [[nodiscard]] const Plan& plan() const { return answer.plans[shown]; }
 };
 
 enum class Depth { glance, draft, full };
 
-/// The answer that `zplan` with the scenario's arguments gives, or a first one; of a saved report what it
-/// says. Where no plan is called as the scenario wants, the best one is shown. `likely`: of a draft, see
-/// draft_answer(); a glance is at that plan, if the scenario names none, and a draft where there is no such.
-/// Throws InputError.
+/// Returns the answer of `zplan` with the arguments of the scenario, or the plans of its saved report. The
+/// plan that the scenario names is shown, else the best one. A draft passes `likely` to draft_answer(); a
+/// glance plans the named plan or `likely` alone, and is a draft where there is no such plan. Throws
+/// InputError.
 [[nodiscard]] PlannedScenario planned_scenario(const Scenario& scenario, const Environment& environment,
                                                Depth depth = Depth::full, const std::string& likely = {});
 

@@ -29,7 +29,7 @@ bool takes_file(std::string_view option) {
 
 fs::path folder_of(const std::string& file) { return fs::absolute(fs::path(file)).parent_path(); }
 
-/// A model may be called like a path: only what is there is one.
+/// Returns the absolute path where such a file exists, else `value`: names of models look like paths.
 std::string found_in(const fs::path& folder, const std::string& value) {
   std::error_code ignored;
   if (value.empty() || fs::path(value).is_absolute() || !fs::exists(folder / value, ignored)) return value;
@@ -42,7 +42,7 @@ std::string seen_from(const fs::path& folder, const std::string& value) {
   return relative.empty() || *relative.begin() == ".." ? value : relative.string();
 }
 
-/// `arguments` with change(value) for the value of every option that may name a file.
+/// Returns `arguments` with change(value) for the value of every option that may name a file.
 template <class F>
 std::vector<std::string> with_paths(const std::vector<std::string>& arguments, const F& change) {
   std::vector<std::string> changed = arguments;
@@ -66,7 +66,7 @@ std::vector<std::string> read_words(const JsonReader& at) {
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
-/// A name is printed as it is: it must not move the cursor.
+/// Reads a name. Control characters are refused, as names are printed.
 std::string name_at(const JsonReader& at) {
   const std::string name = at.text();
   if (std::any_of(name.begin(), name.end(), is_control))
@@ -74,7 +74,7 @@ std::string name_at(const JsonReader& at) {
   return name;
 }
 
-/// What is behind the last slash; of a file its name without ".json", of a config.json its folder's.
+/// Returns the last part of a path, without ".json"; of a config.json the name of its folder.
 std::string short_name(const std::string& value) {
   const fs::path path = fs::path(value).lexically_normal();
   const fs::path last = path.has_filename() ? path : path.parent_path();
@@ -83,7 +83,8 @@ std::string short_name(const std::string& value) {
                                                            : last.stem().string();
 }
 
-/// "5 × 44 GiB", "8 × H100-SXM-80GB", "2 × A100 of 40 GiB", "4 GPUs"; empty where no option says.
+/// Returns the GPUs that options name: "5 × 44 GiB", "8 × H100-SXM-80GB", "2 × A100 of 40 GiB", "4 GPUs";
+/// empty where none does.
 std::string cards_named(const std::vector<std::string>& arguments) {
   if (const auto shape = given_value(arguments, "--instance")) {
     const auto machines = given_value(arguments, "--nodes");

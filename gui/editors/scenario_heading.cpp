@@ -5,7 +5,7 @@
 #include <QMetaObject>
 #include <algorithm>
 
-#include "cli/report/measures.h"
+#include "cli/report/comparison.h"
 
 namespace zplan::gui {
 

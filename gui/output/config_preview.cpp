@@ -18,7 +18,7 @@
 #include <QTextBlock>
 #include <nlohmann/json.hpp>
 
-#include "cli/report/output_files.h"
+#include "cli/report/report.h"
 #include "gui/output/export.h"
 #include "gui/output/json_colours.h"
 #include "gui/output/text_label.h"

@@ -12,7 +12,7 @@
 #include <QTextBrowser>
 #include <QTreeView>
 
-#include "cli/report/accuracy.h"
+#include "cli/report/explain.h"
 
 namespace zplan::gui {
 

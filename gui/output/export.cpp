@@ -6,7 +6,7 @@
 
 #include "cli/options/command_line.h"
 #include "cli/options/strategy_words.h"
-#include "cli/report/report_json.h"
+#include "cli/report/report.h"
 #include "cli/report/report_text.h"
 #include "models/base/json_reader.h"
 

@@ -4,8 +4,8 @@
 #include <QFont>
 #include <algorithm>
 
+#include "cli/report/comparison.h"
 #include "cli/report/explain.h"
-#include "cli/report/side_by_side.h"
 #include "gui/charts/ink.h"
 #include "gui/charts/sign_icon.h"
 #include "gui/models/figures.h"

@@ -4,7 +4,7 @@
 #include <QMimeData>
 
 #include "cli/options/command_line.h"
-#include "cli/report/measures.h"
+#include "cli/report/comparison.h"
 #include "gui/session/words.h"
 
 namespace zplan::gui {

@@ -2,7 +2,7 @@
 
 #include <QCoreApplication>
 
-#include "cli/report/accuracy.h"
+#include "cli/report/explain.h"
 #include "gui/session/words.h"
 
 namespace zplan::gui {

@@ -24,7 +24,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-/// Of the surroundings only where files lie: the terminal is not ours to write to.
+/// Returns the environment without its terminal, which a library does not write to.
 zplan::Environment library_environment() {
   zplan::Environment environment = zplan::read_environment();
   environment.output_is_terminal = environment.errors_are_terminal = environment.owns_process = false;

@@ -23,7 +23,7 @@ __all__ = ["InputError", "Plan", "Report", "Watch", "check", "compare", "compare
 
 
 def __getattr__(name: str) -> Any:
-    """What few need is imported when it is asked for."""
+    """Imports parts that few need on first use."""
     if name in ("watch", "Watch"):
         from . import watching
 

@@ -97,7 +97,7 @@ class Accuracy(Value):
 
 @dataclass(init=False, repr=False, eq=False)
 class Alternative(Value):
-    """What would fit where nothing does, and the change that it takes."""
+    """A plan that fits where none does, and the options that lead to it."""
     change: str
     plan: results.Plan
 
@@ -107,7 +107,7 @@ class Call(Value):
     operation: str
     group: str
     group_size: int
-    # between neighbours of the group, in ranks of the whole group of its kind
+    # distance between neighbours of the group, in ranks of the whole group of its kind
     stride: int
     phase: str
     dtype: str
@@ -117,14 +117,14 @@ class Call(Value):
     elements: int
     # of one call
     bytes: int
-    # so many alike behind each other
+    # number of equal calls in a row
     times: int
     # predicted, of one call by itself
     seconds: float
     # what the compute stream does between the call before (of each of times) and this one, waiting for collectives not
     # counted
     compute_seconds: float
-    # what is behind it on the compute stream waits for its result at once
+    # true if the next kernel of the compute stream waits for its result
     exposed: bool
     # of an uneven all_to_all: elements that every rank sends to each rank of the group
     send_counts: tuple[int, ...] = ()
@@ -181,7 +181,7 @@ class Check(Document):
 
 @dataclass(init=False, repr=False, eq=False)
 class Cluster(Value):
-    """What it is trained on."""
+    """The GPUs, nodes and network."""
     gpu: str
     gpus: int
     nodes: int
@@ -197,7 +197,7 @@ class Cluster(Value):
     host_memory_bytes_per_node: int
     node: str
     network: str | None
-    # what was not stated, and what was taken for it
+    # values that no option gave, and their defaults
     assumptions: tuple[str, ...]
     instance: Instance | None = None
 
@@ -228,7 +228,7 @@ class Collective(Value):
 
 @dataclass(init=False, repr=False, eq=False)
 class Communication(Value):
-    """What one optimizer step sends."""
+    """The traffic of one optimizer step."""
     collectives: tuple[Collective, ...]
     bytes: int
     wire_bytes_per_gpu: int
@@ -239,12 +239,12 @@ class Communication(Value):
 
 @dataclass(init=False, repr=False, eq=False)
 class ComparedHardware(Value):
-    """What a GPU or cloud shape makes of a question."""
+    """A GPU or cloud shape, and the best plan of the question on it."""
     name: str
     # "gpu", "instance"
     kind: str
     fits: bool
-    # why nothing can be planned there
+    # the reason why nothing can be planned there
     impossible: str | None
     # id of the best plan, or of the one that misses by least
     plan: str | None
@@ -343,7 +343,7 @@ class Explanation(Value):
     time: tuple[ExplainedFigure, ...]
     # bytes per node, with offload
     host: tuple[ExplainedFigure, ...] = ()
-    # bytes of the run beside its steps
+    # bytes of loading, evaluation, generation and saving
     moments: tuple[ExplainedFigure, ...] = ()
     # bytes sent per GPU and step; absent where nothing is sent
     communication: tuple[ExplainedFigure, ...] = ()
@@ -358,7 +358,7 @@ class ExposedTime(Value):
 
 @dataclass(init=False, repr=False, eq=False)
 class Family(Value):
-    """Plans that differ in micro-batch and accumulation alone, and what became of them."""
+    """Plans that differ in micro-batch and accumulation alone, and the outcome of their search."""
     id: str
     framework: str
     activation_checkpointing: str
@@ -382,7 +382,7 @@ class Figure(Value):
 
 @dataclass(init=False, repr=False, eq=False)
 class Finding(Value):
-    """What is wrong, what DeepSpeed makes of it, and what to write instead."""
+    """A problem, its effect in DeepSpeed, and the value to write instead."""
     rule: str
     # "error", "warning" or "note"
     severity: str
@@ -427,7 +427,7 @@ class FixedFinding(Value):
 
 @dataclass(init=False, repr=False, eq=False)
 class FoundPlan(Value):
-    """What a search found: host in bytes per node, step in seconds."""
+    """A plan that a search found: host in bytes per node, step in seconds."""
     id: str
     framework: str
     activation_checkpointing: str
@@ -544,7 +544,7 @@ class Link(Value):
 
 @dataclass(init=False, repr=False, eq=False)
 class LintPlan(Value):
-    """What the config costs: bytes, seconds."""
+    """The plan of the config: bytes, seconds."""
     id: str
     fits: bool
     # planned as --fix would write the file
@@ -573,7 +573,7 @@ class LintSummary(Value):
 
 @dataclass(init=False, repr=False, eq=False)
 class LintedFile(Value):
-    """A file with what was found in it."""
+    """A file and its findings."""
     file: str
     config_style: str
     findings: tuple[Finding, ...]
@@ -619,7 +619,7 @@ class Memory(Value):
 
 @dataclass(init=False, repr=False, eq=False)
 class Model(Value):
-    """What is trained."""
+    """The model that is trained."""
     name: str
     # "catalogue", "config", "size" or "cache"
     source: str
@@ -681,7 +681,7 @@ class Moment(Value):
 
 @dataclass(init=False, repr=False, eq=False)
 class OomChange(Value):
-    """A change with what it frees (bytes) and costs (`speed`: a ratio of tokens per second)."""
+    """A change: the bytes that it frees, and its speed as a ratio of tokens per second."""
     change: str
     options: str
     launch: str
@@ -696,7 +696,7 @@ class OomChange(Value):
 
 @dataclass(init=False, repr=False, eq=False)
 class OomMatch(Value):
-    """Where blocks of the size in the message are asked for."""
+    """Places of the step that request blocks of the size in the message."""
     term: str
     phase: str
     at: str
@@ -754,7 +754,7 @@ class OomReplay(Value):
 
 @dataclass(init=False, repr=False, eq=False)
 class OomReport(Value):
-    """What out-of-memory messages mean, and which changes help."""
+    """Out-of-memory messages, their meaning, and changes that help."""
     messages: tuple[OomMessage, ...]
     plan: OomPlan | None
     replay: OomReplay | None
@@ -772,12 +772,12 @@ class Plan(Value):
     communication: Communication
     time: StepTime
     why: tuple[str, ...]
-    # what the run takes of device and host memory beside its steps, in order
+    # device and host memory of loading, evaluation, generation and saving, in order
     moments: tuple[RunMoment, ...] = ()
     # the first moment at which memory does not suffice
     short_moment: str | None = None
     run: RunCost | None = None
-    # Between what so much of comparable measured runs lay, in this plan's figures.
+    # The ranges that held a share of comparable measured runs, around this plan's figures.
     ranges: dict[str, Any] | None = None
     explain: Explanation | None = None
     # With --explain: what such figures were validated against: of each kind and statistic the narrowest group of
@@ -787,7 +787,7 @@ class Plan(Value):
 
 @dataclass(init=False, repr=False, eq=False)
 class PlanDelta(Value):
-    """What a plan differs by from the baseline."""
+    """The differences of a plan from the baseline."""
     required: Delta
     parameters: Delta
     gradients: Delta
@@ -856,7 +856,7 @@ class Report(Document):
 
 @dataclass(init=False, repr=False, eq=False)
 class Resident(Value):
-    """What is resident for one reason at a moment of a run, in bytes."""
+    """Bytes that one use of memory takes at a moment of a run."""
     name: str
     # of each rank
     device: int
@@ -888,7 +888,7 @@ class RunMoment(Value):
     # bytes
     host_per_node: int
     parts: tuple[Resident, ...]
-    # what would need less; empty: nothing is known
+    # a change that needs less; empty where none is known
     needs_less: str
 
 @dataclass(init=False, repr=False, eq=False)
@@ -955,7 +955,7 @@ class Solution(Value):
     tokens_per_second: float
     # null: it fits nowhere, and the figures are those where it comes nearest
     value: int | None
-    # the value behind it, which does not fit; null at the end of the range
+    # the next value, which does not fit; null at the end of the range
     next: int | None
     limit: str
     reason: str
@@ -1067,7 +1067,7 @@ class Tensor(Value):
 
 @dataclass(init=False, repr=False, eq=False)
 class Training(Value):
-    """What all plans of an answer share."""
+    """The settings that all plans of an answer share."""
     method: str
     lora_rank: int | None
     lora_targets: tuple[str, ...] | None
@@ -1088,9 +1088,9 @@ class Training(Value):
     modules: str
     framework: str
     deepspeed_version: str
-    # of an image-text model, where it is planned with images
+    # images of each sample, of an image-text model
     images: dict[str, Any] | None = None
-    # of an image-text model, where some are
+    # frozen parts of an image-text model: vision, projector
     frozen_parts: tuple[str, ...] = ()
     # in memory, where there are several: one trains
     adapters: int = 1

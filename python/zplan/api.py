@@ -124,7 +124,7 @@ def fit(model: Optional[ModelLike] = None, *, training: Optional[TrainingArgumen
 
 
 def lint(*configs: Config, model: Optional[ModelLike] = None, **options: Unpack[LintOptions]) -> results.LintReport:
-    """What is wrong with DeepSpeed configs, as files or dicts; with `model` whether they fit."""
+    """Checks DeepSpeed configs, given as files or dicts; with `model` also whether they fit."""
     with Documents() as documents:
         words = [os.fspath(_config_option(each, documents)) for each in configs]
         return _ask(results.LintReport, ["lint", *_options(model, None, options, documents), "--", *words], documents)

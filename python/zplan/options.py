@@ -114,7 +114,7 @@ class BatchOptions(TypedDict, total=False):
 
 
 class RunOptions(TypedDict, total=False):
-    """What a run does beside its steps, and how much it trains on."""
+    """Loading, evaluation, saving, and the length of the run."""
 
     load_dtype: Literal["bf16", "fp16", "fp32"]
     load_everywhere: bool

@@ -6,7 +6,7 @@
 #include <QThread>
 #include <nlohmann/json.hpp>
 
-#include "cli/report/report_json.h"
+#include "cli/report/report.h"
 #include "planner/question/work.h"
 #include "support.h"
 

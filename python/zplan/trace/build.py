@@ -11,7 +11,7 @@ from zplan.trace.fit import NotRecordable
 
 
 class NoModel(Exception):
-    """What was asked for is no model that can be made; the message says why."""
+    """Raised where no such model can be made; the message says why."""
 
 
 def patch():

@@ -97,7 +97,7 @@ def tensors_of(module, prefix, embedding, head, seen, replace=None):
 
 
 def describe(path, owner, parameter, embedding, head, name):
-    """One tensor as the file has it: name, shape, role, whether it is a linear layer's weight."""
+    """Returns one tensor of the file: name, shape, role, whether it is a linear layer's weight."""
     about = {"name": name, "shape": list(parameter.shape), "role": role_of(path, owner, parameter, embedding, head)}
     if isinstance(owner, nn.Linear) and path.endswith(".weight"):
         about["linear"] = True

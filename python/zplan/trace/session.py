@@ -93,7 +93,7 @@ def handle_mark(mark, at, live, stretches):
 
 
 def clean(stretches):
-    """Memory that parameters are gathered into is the framework's: only where autograd keeps it, that is told."""
+    """Reports memory that parameters are gathered into only where autograd keeps it: it is the framework's."""
     kept = {id(e[1]) for stretch in stretches for e in stretch if e[0] == "k"}
     for i, stretch in enumerate(stretches):
         events = []

@@ -17,7 +17,7 @@ from zplan.trace.record import Recording, Subject, token_inputs
 
 FORMAT = "zplan.model/1"
 FEW_TOKENS = 3072  # up to which torch's embedding backward sorts nothing. Source: torch 2.11 ATen/native/cuda/Embedding.cu
-PACE_TOKENS, SLOW_SECONDS = 256, 4.0  # three micro-steps of so many tokens take longer: the model loops over tokens
+PACE_TOKENS, SLOW_SECONDS = 256, 4.0  # three micro-steps of 256 tokens take longer: the model loops over tokens
 RANKS = (8, 16)  # of LoRA; sizes are linear in it
 WAYS = ("full", "autocast", "lora")
 
@@ -98,7 +98,7 @@ def owners_of(model):
 
 
 def tensor(subject, owner, name, parameter):
-    """One tensor as the file has it: name, shape, role and, where it holds, "linear"."""
+    """Returns one tensor of the file: name, shape, role and, where it holds, "linear"."""
     role = modules.role_of(name, owner, parameter, subject.embedding, subject.head)
     about = [name, list(parameter.shape), role]
     if isinstance(owner, torch.nn.Linear) and parameter.dim() == 2:
@@ -223,7 +223,7 @@ class Tapes:
         """Regimes; models that loop over the tokens are recorded at short lengths, where they have no window."""
         if self.divide is None:
             started = time.monotonic()
-            with contextlib.suppress(Exception):  # what cannot run is told where it is recorded
+            with contextlib.suppress(Exception):  # failures are reported where the module is recorded
                 Recording(self.subject, self.inputs).run([(1, PACE_TOKENS)])
             self.divide = 8 if time.monotonic() - started > SLOW_SECONDS else 1
         found = regimes(self.subject.config)

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "cli/options/request.h"
-#include "cli/report/report_json.h"
+#include "cli/report/report.h"
 #include "cli/run.h"
 #include "planner/plan/plan_context.h"
 #include "planner/search/candidates.h"

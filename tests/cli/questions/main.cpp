@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "cli/options/request.h"
-#include "cli/report/report_json.h"
+#include "cli/report/report.h"
 #include "cli/run.h"
 #include "laws.h"
 #include "planner/plan/plan.h"

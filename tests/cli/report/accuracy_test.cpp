@@ -1,7 +1,5 @@
 // The accuracy that the program reports. The test docs.accuracy compares its numbers with `zplan check`.
 
-#include "cli/report/accuracy.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "cli/report/explain.h"
 #include "planner/plan/plan.h"
 #include "tests/cli/support.h"
 

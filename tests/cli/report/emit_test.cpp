@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <map>
 
-#include "cli/report/output_files.h"
-#include "tests/cli/support.h"
+#include "cli/report/report.h"
+#include "support.h"
 
 namespace zplan::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/document/text.h"
-#include "cli/report/report_json.h"
+#include "cli/report/report.h"
 #include "planned_scenarios.h"
 #include "tests/gui/support.h"
 

@@ -5,7 +5,7 @@
 #include <QAbstractItemModelTester>
 #include <nlohmann/json.hpp>
 
-#include "cli/report/report_json.h"
+#include "cli/report/report.h"
 #include "planned_scenarios.h"
 
 namespace zplan::gui {

@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/options/command_line.h"
-#include "cli/report/report_json.h"
+#include "cli/report/report.h"
 #include "gui/editors/number_editor.h"
 #include "gui/editors/picker.h"
 #include "tests/gui/support.h"

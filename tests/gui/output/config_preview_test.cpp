@@ -14,7 +14,7 @@
 #include <QTextBlock>
 #include <QTextLayout>
 
-#include "cli/report/output_files.h"
+#include "cli/report/report.h"
 #include "support.h"
 
 namespace zplan::gui {

@@ -1,3 +1,5 @@
+#include "cli/report/explain.h"
+
 #include <gtest/gtest.h>
 
 #include <QAbstractItemModelTester>
@@ -8,7 +10,6 @@
 #include <QTreeView>
 #include <nlohmann/json.hpp>
 
-#include "cli/report/accuracy.h"
 #include "gui/output/explain_view.h"
 #include "support.h"
 

@@ -6,7 +6,7 @@
 #include <QMimeData>
 #include <nlohmann/json.hpp>
 
-#include "cli/report/measures.h"
+#include "cli/report/comparison.h"
 #include "support.h"
 
 namespace zplan::gui {

@@ -1,6 +1,6 @@
 // What is on the screen is what the command line prints, to the digit and to the pixel.
 
-#include "cli/report/measures.h"
+#include "cli/report/comparison.h"
 #include "gui/charts/bar_chart.h"
 #include "gui/models/stack_model.h"
 #include "gui/session/words.h"
