@@ -13,10 +13,10 @@ namespace zplan::gui {
 namespace {
 
 constexpr int kMostTiers = 3;
-/// Between a line and its label.
+/// Pixels between a line and its label.
 constexpr double kGap = 4;
 
-/// The least of 1, 2, 5, 10, … that is no less.
+/// Returns the smallest of 1, 2, 5, 10, … that is at least `least`.
 double round_step(double least) {
   const double power = std::pow(10.0, std::floor(std::log10(least)));
   for (const double factor : {1.0, 2.0, 5.0})
@@ -24,7 +24,7 @@ double round_step(double least) {
   return 10 * power;
 }
 
-/// Thousands are set apart as in tables.
+/// Returns the number with its thousands separated, as in tables.
 QString digits(double value) {
   return value >= 1000 ? qt(group_digits(std::llround(value))) : QString::number(value, 'g', 6);
 }
@@ -39,16 +39,17 @@ bool is_free(const QRectF& label, int tier, double x, const QVector<Limit>& plac
   });
 }
 
-/// All ways to place a few labels, of which the one that leaves out least and takes the fewest tiers is kept.
+/// Tries all ways to place a few labels; keeps the one that leaves out fewest and uses the fewest tiers.
 struct Places {
   double left, right, bottom, line;
   std::vector<double> widths;
   // Vectors without shared data: `place` holds on to an element while it goes on.
   std::vector<Limit> limits{}, best{};
-  std::pair<int, int> cost{std::numeric_limits<int>::max(), 0};  ///< of the best: left out, sum of tiers
+  std::pair<int, int> cost{std::numeric_limits<int>::max(),
+                           0};  ///< labels left out and sum of tiers of the best
 
   void place(std::ptrdiff_t at) {
-    // More than a handful is nobody's: the first ones have labels.
+    // Only the first limits have labels: the number of ways grows exponentially.
     constexpr std::ptrdiff_t kMost = 4;
     if (at >= std::min(kMost, std::ssize(limits))) return keep();
     Limit& limit = limits[static_cast<std::size_t>(at)];

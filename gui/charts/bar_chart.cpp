@@ -14,7 +14,7 @@ namespace zplan::gui {
 
 namespace {
 
-/// Draws a layout: what one picture is made from.
+/// Draws a layout.
 class Drawing {
  public:
   Drawing(QPainter& painter, const QAbstractItemModel& model, const BarLayout& layout,
@@ -56,7 +56,7 @@ class Drawing {
     total(at, each, draft);
   }
 
-  /// On top of limits, so that no line goes through a figure.
+  /// Draws the figures, over the lines of limits.
   void figures(std::size_t at) const {
     const BarLayout::Row each = seen(layout_.rows[at]);
     const bool draft = of(at, StackModel::DraftRole).toBool();
@@ -87,9 +87,8 @@ class Drawing {
 
   void current(std::size_t at, int column, bool focused) const {
     const BarLayout::Row row = seen(layout_.rows[at]);
-    const QColor color = palette_.color(QPalette::Highlight);
     painter_.setBrush(Qt::NoBrush);
-    painter_.setPen(QPen(focused ? color : ink::mix(color, palette_.color(QPalette::Base), 0.45), 1.5));
+    painter_.setPen(QPen(ink::current(palette_, focused), 1.5));
     painter_.drawRoundedRect(row.area.adjusted(1.5, 1, -1.5, -1), 4, 4);
     for (const BarLayout::Segment& segment : row.segments)
       if (segment.column == column) outline(segment.box);
@@ -102,7 +101,7 @@ class Drawing {
   [[nodiscard]] QString title(std::size_t row) const {
     return model_.headerData(static_cast<int>(row), Qt::Vertical).toString();
   }
-  /// As far as the plot shows it.
+  /// Returns the row cut off at the end of the plot.
   [[nodiscard]] BarLayout::Row seen(BarLayout::Row row) const {
     if (!row.torn) return row;
     const auto cut = [this](QRectF& box) {
@@ -116,7 +115,7 @@ class Drawing {
     return row;
   }
 
-  /// A jagged edge: the bar goes on.
+  /// Draws a jagged edge, which shows that the bar continues.
   void tear(const QRectF& bar) const {
     constexpr int kTeeth = 4;
     const double tooth = bar.height() / (2 * kTeeth);
@@ -144,7 +143,7 @@ class Drawing {
     painter_.drawRect(box.adjusted(1, 1, -1, -1));
   }
 
-  /// With a gap to the next.
+  /// Returns the segment's box with a gap to the next one.
   [[nodiscard]] static QRectF box_of(const BarLayout::Segment& segment) {
     return segment.box.width() > 3 ? segment.box.adjusted(0, 0, -1, 0) : segment.box;
   }
@@ -154,7 +153,7 @@ class Drawing {
     if (highlighted) outline(box_of(segment));
   }
 
-  /// Name and figure where they have room, or the figure alone; on plain ground.
+  /// Draws name and figure if there is room, else the figure alone, on plain ground.
   void figure(std::size_t row, const BarLayout::Segment& segment, bool draft,
               const BarLayout::Row& of_row) const {
     const QRectF box = box_of(segment);
@@ -182,8 +181,8 @@ class Drawing {
   }
 
   void line_of(const Limit& limit, double top, double bottom) const {
-    QPen pen(limit.mark.strong ? ink::text(palette_) : ink::faint(palette_), limit.mark.strong ? 1.8 : 1.1,
-             limit.mark.strong ? Qt::SolidLine : Qt::DashLine, Qt::FlatCap);
+    QPen pen = ink::limit(limit.mark.strong, palette_);
+    pen.setCapStyle(Qt::FlatCap);
     painter_.setPen(pen);
     painter_.drawLine(QPointF(limit.x, top), QPointF(limit.x, bottom));
   }
@@ -209,7 +208,7 @@ class Drawing {
 
 }  // namespace
 
-BarChart::BarChart(QWidget* parent) : Chart(parent) { setAccessibleName(tr("Bar chart")); }
+BarChart::BarChart(QWidget* parent) : Chart(6, parent) { setAccessibleName(tr("Bar chart")); }
 
 BarLayout BarChart::layout_now() const {
   if (model() == nullptr) return {};
@@ -224,13 +223,8 @@ QSize BarChart::picture_size() const {
           static_cast<int>(std::ceil(std::max(height, metrics.height() * 8)))};
 }
 
-QSize BarChart::minimumSizeHint() const {
-  const QFontMetricsF metrics(font(), this);
-  return {static_cast<int>(metrics.averageCharWidth() * 45), static_cast<int>(metrics.height() * 6)};
-}
-
 void BarChart::arrange() {
-  // Without the part of the scroll bar: it may come or go.
+  // Independent of the scroll position, which may become invalid.
   verticalScrollBar()->setSingleStep(static_cast<int>(QFontMetricsF(font(), this).height()));
   const BarLayout layout =
       model() == nullptr ? BarLayout{}
@@ -246,7 +240,7 @@ void BarChart::draw(QPainter& painter, const QRectF& area, const QPalette& palet
   painter.translate(area.topLeft());
   drawing.axis();
   painter.save();
-  // On paper all rows are there, and not every engine clips.
+  // On paper all rows are visible, and not every paint engine clips.
   const auto clip = [&] {
     if (layout.content > layout.plot.height() + 1)
       painter.setClipRect(QRectF(0, layout.plot.top(), area.width(), layout.plot.height()));
@@ -311,7 +305,7 @@ void BarChart::keyPressEvent(QKeyEvent* event) {
     return show_current();
   }
   if (current() < 0) set_current(0);
-  // Through the parts that the bar has; before the first is the whole row.
+  // The parts that the bar has, after the whole row (-1).
   std::vector<int> columns{-1};
   const BarLayout layout = layout_now();
   for (const BarLayout::Segment& each : layout.rows[static_cast<std::size_t>(current())].segments)

@@ -5,8 +5,8 @@
 
 namespace zplan::gui {
 
-/// Stacked bars over a StackModel, a bar a row. Up and down move the current row, left and right its part;
-/// space shows what the mouse would.
+/// Stacked bars of a StackModel, one per row. The up and down keys change the current row, left and right its
+/// part; space shows the tooltip.
 class BarChart : public Chart {
   Q_OBJECT
 
@@ -14,10 +14,9 @@ class BarChart : public Chart {
   explicit BarChart(QWidget* parent = nullptr);
 
   [[nodiscard]] QSize picture_size() const override;
-  [[nodiscard]] QSize minimumSizeHint() const override;
   [[nodiscard]] QRectF place_of(const QModelIndex& index) const override;
   [[nodiscard]] QModelIndex index_at(const QPointF& at) const override;
-  /// As it is on the screen.
+  /// Returns the layout on the screen.
   [[nodiscard]] BarLayout layout_now() const;
 
  Q_SIGNALS:

@@ -11,12 +11,11 @@ namespace {
 
 constexpr double kMargin = 8;
 constexpr double kBarGap = 8;
-/// Of the width, what titles may take.
+/// Largest share of the width for titles.
 constexpr double kMostForTitles = 0.3;
-/// So many times the limit that decides the axis reaches at most: what needs far more than there is would
-/// squeeze all that matters.
+/// End of the axis, at most, in multiples of the deciding limit. Bars far beyond it would squeeze all others.
 constexpr double kMostOverLimit = 1.6;
-/// Of a row's height, what its bar takes.
+/// Share of a row's height for its bar.
 constexpr double kBarShare = 0.66;
 
 class Layout {
@@ -33,7 +32,7 @@ class Layout {
     for (int row = 0; row < model_.rowCount(); ++row) add_row(row, scrolled);
     return out_;
   }
-  /// All but the rows, and what rows take at least.
+  /// Returns the height of everything with rows of the least height.
   double height() {
     static_cast<void>(make(0));
     const double rows = static_cast<double>(model_.rowCount()) * (line_ + 12);
@@ -68,7 +67,7 @@ class Layout {
     if (decides > 0) most_ = std::min(most_, decides * kMostOverLimit);
     most_ = std::max(most_, limit);
     titles_ = std::min(titles + 2, size_.width() * kMostForTitles);
-    // A sign before the total, "short" behind it.
+    // The sign precedes the total, "short" follows it.
     totals_ = totals + (warns_ ? line_ + 4 + notes : 0) + (drafts_ ? width(QStringLiteral("≈ ")) : 0) + 2;
     const double left = kMargin + titles_ + kBarGap, right = size_.width() - kMargin - totals_ - kBarGap;
     out_.plot = QRectF(left, 0, std::max(20.0, right - left), 0);
@@ -100,7 +99,7 @@ class Layout {
     return false;
   }
 
-  /// Beginning at nothing; moved down once its height is known.
+  /// Places the legend from y = 0; set_plot moves it down.
   void set_legend() {
     at_ = QPointF(kMargin, 0);
     for (int column = 0; column < parts(); ++column)
@@ -121,7 +120,7 @@ class Layout {
     return kinds;
   }
 
-  /// What is left between labels above, and axis and legend below.
+  /// Gives the plot the height between the labels above and the axis and legend below.
   void set_plot() {
     const double top = kMargin / 2 + tiers(out_.limits) * line_ + (out_.limits.isEmpty() ? 0 : 2);
     const double axis = line_ + 6;

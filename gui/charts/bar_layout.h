@@ -1,5 +1,5 @@
 #pragma once
-// Where everything of a bar chart is, as a function of the model and the size.
+// The layout of a bar chart as a function of the model and the size.
 
 #include <QAbstractItemModel>
 #include <QFontMetricsF>
@@ -17,15 +17,15 @@ struct BarLayout {
     QRectF box;
   };
   struct Row {
-    QRectF area;    ///< from edge to edge: what a click hits
-    QRectF label;   ///< of the title
-    QRectF bar;     ///< from nothing to the total
-    QRectF beyond;  ///< of the bar, what lies beyond the limit that decides; empty where nothing does
-    QRectF sign;    ///< that it does not fit; empty where it does
-    QRectF total;   ///< of the total's text
-    bool torn{};    ///< reaches beyond the plot, where it is drawn torn off; boxes are as long as the figures
+    QRectF area;    ///< the whole width: what a click hits
+    QRectF label;   ///< the title
+    QRectF bar;     ///< from zero to the total
+    QRectF beyond;  ///< the part of the bar beyond the deciding limit; empty if there is none
+    QRectF sign;    ///< the warning sign; empty if the plan fits
+    QRectF total;   ///< the text of the total
+    bool torn{};    ///< the bar is longer than the plot and drawn torn off; the boxes keep their full length
     std::vector<Segment> segments;
-    QVector<Limit> limits;  ///< of this row, where rows differ; without labels
+    QVector<Limit> limits;  ///< limits of this row without labels, if rows have different ones
   };
   struct Entry {
     int column{-1};  ///< −1: a limit
@@ -34,23 +34,23 @@ struct BarLayout {
     QString words;
   };
 
-  QRectF plot;       ///< of the rows that are seen
-  double scale{};    ///< pixels for one of the model's figures
+  QRectF plot;       ///< the visible rows
+  double scale{};    ///< pixels per unit of the model
   double content{};  ///< height of all rows
   double row_height{};
   std::vector<Row> rows;
-  QVector<Limit> limits;  ///< that all rows share
+  QVector<Limit> limits;  ///< limits that all rows share
   QVector<Tick> ticks;
   std::vector<Entry> legend;
 
   [[nodiscard]] double x(double value) const { return plot.left() + value * scale; }
 };
 
-/// `scrolled`: pixels by which the rows are moved up. The model's roles are StackModel's.
+/// Returns the layout of a StackModel. `scrolled`: pixels by which the rows are moved up.
 [[nodiscard]] BarLayout bar_layout(const QAbstractItemModel& model, const QSizeF& size,
                                    const QFontMetricsF& metrics, double scrolled = 0);
 
-/// The height at which no row needs scrolling.
+/// Returns the height at which all rows are visible.
 [[nodiscard]] double whole_height(const QAbstractItemModel& model, double width,
                                   const QFontMetricsF& metrics);
 

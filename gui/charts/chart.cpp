@@ -12,7 +12,7 @@
 
 namespace zplan::gui {
 
-Chart::Chart(QWidget* parent) : QAbstractScrollArea(parent) {
+Chart::Chart(int least_lines, QWidget* parent) : QAbstractScrollArea(parent), least_lines_(least_lines) {
   setFrameShape(QFrame::NoFrame);
   setFocusPolicy(Qt::StrongFocus);
   setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
@@ -82,6 +82,14 @@ Chart::View Chart::view() const {
           part_,    hasFocus(), static_cast<double>(verticalScrollBar()->value())};
 }
 
+QSize Chart::size_of(int characters, int lines) const {
+  const QFontMetricsF metrics(font(), this);
+  return {static_cast<int>(metrics.averageCharWidth() * characters),
+          static_cast<int>(metrics.height() * lines)};
+}
+
+QSize Chart::minimumSizeHint() const { return size_of(45, least_lines_); }
+
 QSize Chart::sizeHint() const { return picture_size().boundedTo(QSize(760, 330)); }
 
 void Chart::paint(QPainter& painter, const QRectF& area, const QPalette& palette) const {
@@ -131,7 +139,7 @@ void Chart::changeEvent(QEvent* event) {
 
 void Chart::focusInEvent(QFocusEvent* event) {
   QAbstractScrollArea::focusInEvent(event);
-  // By the keyboard something is current at once, or the first key would seem to do nothing.
+  // The keyboard focus needs a current row, or the first key would seem to do nothing.
   const bool by_keys = event->reason() == Qt::TabFocusReason || event->reason() == Qt::BacktabFocusReason;
   if (by_keys && current_ < 0) set_current(0);
   viewport()->update();

@@ -12,7 +12,7 @@ namespace zplan::gui {
 namespace {
 
 constexpr double kMargin = 8;
-/// Of the width, what titles at the right may take.
+/// Largest share of the width for titles at the right.
 constexpr double kMostForTitles = 0.28;
 
 class Layout {
@@ -63,7 +63,7 @@ class Layout {
     for (const CurveLayout::Curve& each : out_.curves) {
       titles =
           std::max({titles, metrics_.horizontalAdvance(each.title), metrics_.horizontalAdvance(each.text)});
-      // The limit that decides belongs into the picture; the others only where curves come near them.
+      // The deciding limit is always visible; others only if a curve exceeds them.
       for (const Mark& mark : marks(each))
         if (mark.strong || highest_ > mark.value) out_.most = std::max(out_.most, mark.value);
     }
@@ -90,7 +90,7 @@ class Layout {
     }
   }
 
-  /// Two lines each, beside the end of its curve, moved apart from the top down.
+  /// Places the labels, of two lines each, at the ends of their curves, and moves them apart.
   void set_labels() {
     std::vector<CurveLayout::Curve*> sorted;
     for (CurveLayout::Curve& each : out_.curves) sorted.push_back(&each);
@@ -130,7 +130,7 @@ class Layout {
     for (std::size_t i = 0; i < out_.phases.size(); ++i) name_phase(i);
   }
 
-  /// Under its stretch, where the name has room; the last one may reach to the right.
+  /// Places the name below its phase if there is room; the last one may extend to the right.
   void name_phase(std::size_t i) {
     CurveLayout::Phase& phase = out_.phases[i];
     const double width = metrics_.horizontalAdvance(phase.name);
@@ -153,7 +153,7 @@ class Layout {
       if (mark.value <= out_.most) add_limit(mark);
   }
 
-  /// "available 39.1 GiB", and of which curves.
+  /// Returns "available 39.1 GiB", with the titles of its curves if they differ.
   [[nodiscard]] QString text_of(const Mark& mark) const {
     QString text = mark.name + ' ' + mark.text;
     if (shared_) return text;
@@ -164,7 +164,7 @@ class Layout {
     return metrics_.elidedText(text, Qt::ElideRight, out_.plot.width() - 14);
   }
 
-  /// Its label over the line at the left, or beside that of a line next to it.
+  /// Adds a limit with its label above the line at the left, or beside the label of a close line.
   void add_limit(const Mark& mark) {
     Limit limit{mark, out_.y(mark.value), -1, {}, text_of(mark)};
     const double width = metrics_.horizontalAdvance(limit.text);
@@ -190,7 +190,7 @@ class Drawing {
   Drawing(QPainter& painter, const CurveLayout& layout, const QPalette& palette)
       : painter_(painter), layout_(layout), palette_(palette), metrics_(painter.font(), painter.device()) {}
 
-  /// Every other phase shaded, with lines between them, so that shades need not be told apart.
+  /// Shades every other phase, with lines between them for those who cannot tell the shades apart.
   void phases() const {
     const QColor base = palette_.color(QPalette::Base);
     for (const CurveLayout::Phase& each : layout_.phases) {
@@ -216,14 +216,12 @@ class Drawing {
 
   void limits() const {
     for (const Limit& each : layout_.limits) {
-      const bool strong = each.mark.strong;
-      painter_.setPen(QPen(strong ? ink::text(palette_) : ink::faint(palette_), strong ? 1.8 : 1.1,
-                           strong ? Qt::SolidLine : Qt::DashLine));
+      painter_.setPen(ink::limit(each.mark.strong, palette_));
       painter_.drawLine(QPointF(layout_.plot.left(), each.x), QPointF(layout_.plot.right(), each.x));
     }
   }
 
-  /// Over lines and curves.
+  /// Draws the names of limits over lines and curves.
   void names_of_limits() const {
     QColor ground = palette_.color(QPalette::Base);
     ground.setAlphaF(0.85F);
@@ -244,7 +242,7 @@ class Drawing {
     painter_.setPen(pen);
     painter_.setBrush(Qt::NoBrush);
     painter_.drawPolyline(QPolygonF(each.points));
-    // From its end to its label.
+    // The line from the curve's end to its label.
     painter_.setPen(QPen(color, 1));
     painter_.drawLine(each.points.back(), QPointF(each.label.left() - 3, each.label.center().y()));
     painter_.setPen(QPen(palette_.color(QPalette::Base), 1));
@@ -292,7 +290,7 @@ CurveLayout curve_layout(const QAbstractItemModel& model, const QSizeF& size, co
   return Layout(model, size, metrics, current).make();
 }
 
-CurveChart::CurveChart(QWidget* parent) : Chart(parent) {
+CurveChart::CurveChart(QWidget* parent) : Chart(7, parent) {
   setAccessibleName(tr("Memory over the step"));
   setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
 }
@@ -302,15 +300,7 @@ CurveLayout CurveChart::layout_now() const {
   return curve_layout(*model(), QSizeF(viewport()->size()), QFontMetricsF(font(), this), current());
 }
 
-QSize CurveChart::picture_size() const {
-  const QFontMetricsF metrics(font(), this);
-  return {static_cast<int>(metrics.averageCharWidth() * 105), static_cast<int>(metrics.height() * 18)};
-}
-
-QSize CurveChart::minimumSizeHint() const {
-  const QFontMetricsF metrics(font(), this);
-  return {static_cast<int>(metrics.averageCharWidth() * 45), static_cast<int>(metrics.height() * 7)};
-}
+QSize CurveChart::picture_size() const { return size_of(105, 18); }
 
 void CurveChart::draw(QPainter& painter, const QRectF& area, const QPalette& palette,
                       const View& view) const {
@@ -324,12 +314,9 @@ void CurveChart::draw(QPainter& painter, const QRectF& area, const QPalette& pal
   for (const CurveLayout::Curve& each : layout.curves) drawing.curve(each, has(each, view.hovered));
   for (const CurveLayout::Curve& each : layout.curves) drawing.label(each);
   drawing.names_of_limits();
-  const QColor highlight = palette.color(QPalette::Highlight);
   for (const CurveLayout::Curve& each : layout.curves) {
     if (has(each, view.hovered)) drawing.point(each, view.hovered, ink::faint(palette));
-    if (has(each, view.current))
-      drawing.point(each, view.current,
-                    view.focused ? highlight : ink::mix(highlight, palette.color(QPalette::Base), 0.45));
+    if (has(each, view.current)) drawing.point(each, view.current, ink::current(palette, view.focused));
   }
 }
 
@@ -357,7 +344,7 @@ QModelIndex CurveChart::index_at(const QPointF& at) const {
       if (at.x() >= begin.x() && at.x() < end.x() && away < distance) distance = away, best = row;
     }
   }
-  // Within reach, or there would be a tooltip everywhere.
+  // Only near a curve, or there would be a tooltip everywhere.
   return distance < 24 ? model()->index(best, TimelineModel::device) : QModelIndex();
 }
 

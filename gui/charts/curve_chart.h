@@ -7,11 +7,11 @@
 
 namespace zplan::gui {
 
-/// Where everything of a CurveChart is, as a function of the model and the size.
+/// The layout of a curve chart as a function of the model and the size.
 struct CurveLayout {
   struct Curve {
-    int subject{}, first{}, last{};  ///< rows of the model
-    QVector<QPointF> points;         ///< corners of its steps
+    int subject{}, first{}, last{};  ///< first and last row of the model
+    QVector<QPointF> points;         ///< corners of the steps
     QPointF peak;
     QRectF label;  ///< at the right, apart from the others'
     QString title, text;
@@ -23,10 +23,10 @@ struct CurveLayout {
     QRectF area, label;
   };
   QRectF plot;
-  double most{};  ///< at the plot's top
+  double most{};  ///< bytes at the plot's top
   std::vector<Curve> curves;
-  std::vector<Phase> phases;  ///< of the current curve
-  QVector<Limit> limits;      ///< `x` is a y here; where curves differ, what decides of each, with titles
+  std::vector<Phase> phases;  ///< phases of the current curve
+  QVector<Limit> limits;      ///< with y in `x`; if curves differ, the deciding limit of each, with titles
   QVector<Tick> ticks;
 
   [[nodiscard]] double y(double bytes) const {
@@ -37,7 +37,8 @@ struct CurveLayout {
 [[nodiscard]] CurveLayout curve_layout(const QAbstractItemModel& model, const QSizeF& size,
                                        const QFontMetricsF& metrics, int current = -1);
 
-/// Memory over a step, over a TimelineModel. Left and right move along a curve, up and down to the next one.
+/// Memory over a step, from a TimelineModel. Left and right move along a curve, up and down to the next
+/// curve.
 class CurveChart : public Chart {
   Q_OBJECT
 
@@ -45,7 +46,6 @@ class CurveChart : public Chart {
   explicit CurveChart(QWidget* parent = nullptr);
 
   [[nodiscard]] QSize picture_size() const override;
-  [[nodiscard]] QSize minimumSizeHint() const override;
   [[nodiscard]] QRectF place_of(const QModelIndex& index) const override;
   [[nodiscard]] QModelIndex index_at(const QPointF& at) const override;
   [[nodiscard]] CurveLayout layout_now() const;

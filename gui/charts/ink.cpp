@@ -1,5 +1,7 @@
 #include "gui/charts/ink.h"
 
+#include <QGuiApplication>
+#include <QIconEngine>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,7 +13,7 @@ namespace zplan::gui::ink {
 
 namespace {
 
-/// Relative luminance of an sRGB channel. Source: WCAG 2.2.
+/// Returns the linear value of an sRGB channel. Source: WCAG 2.2.
 double linear(float channel) {
   const double value = static_cast<double>(channel);
   return value <= 0.04045 ? value / 12.92 : std::pow((value + 0.055) / 1.055, 2.4);
@@ -28,7 +30,7 @@ struct Hue {
   int degrees, saturation;
 };
 
-/// After Okabe and Ito 2008: told apart with any colour vision where lightness alternates, as it does here.
+/// Hues of Okabe and Ito 2008. With alternating lightness any colour vision distinguishes them.
 constexpr std::array<Hue, 9> kHues{{{202, 100},  // blue
                                     {41, 100},   // orange
                                     {164, 100},  // bluish green
@@ -39,7 +41,7 @@ constexpr std::array<Hue, 9> kHues{{{202, 100},  // blue
                                     {210, 8},    // grey
                                     {210, 8}}};
 
-/// Shapes and lines need 3 to be seen (WCAG 1.4.11); text on either of the two is read at 4.5.
+/// Contrasts of the two lightnesses. Shapes and lines need at least 3 (WCAG 1.4.11), text on them 4.5.
 constexpr double kNear = 3.1, kFar = 6.4;
 
 QColor hue(int index) {
@@ -47,7 +49,7 @@ QColor hue(int index) {
   return QColor::fromHsl(of.degrees, of.saturation * 255 / 100, 128);
 }
 
-/// Both ends of a line in `box` that runs where x·a + y·b = c; none where it misses the box.
+/// Computes the part of the line x·a + y·b = c within `box`; returns false if it misses the box.
 bool cut(const QRectF& box, double a, double b, double c, QLineF& line) {
   QVector<QPointF> ends;
   const auto add = [&](double x, double y) {
@@ -71,7 +73,7 @@ void lines(QPainter& painter, const QRectF& box, double a, double b, double spac
   const auto [low, high] = std::minmax_element(corners.begin(), corners.end());
   const double step = spacing * std::hypot(a, b);
   QVector<QLineF> all;
-  // Counted from the origin: neighbouring boxes go on with one pattern.
+  // Counted from the origin, so that neighbouring boxes continue one pattern.
   for (double c = std::ceil(*low / step) * step; c < *high; c += step)
     if (QLineF line; cut(box, a, b, c, line)) all.push_back(line);
   painter.drawLines(all);
@@ -115,6 +117,32 @@ QColor found_at_contrast(const QColor& hue, const QColor& background, double rat
   return QColor::fromHslF(hue.hslHueF(), hue.hslSaturationF(), up ? high : low);
 }
 
+QColor color_of(QIcon::Mode mode) {
+  const QPalette palette = QGuiApplication::palette();
+  if (mode == QIcon::Selected) return palette.color(QPalette::HighlightedText);
+  return palette.color(mode == QIcon::Disabled ? QPalette::Disabled : QPalette::Active, QPalette::ButtonText);
+}
+
+class SignEngine : public QIconEngine {
+ public:
+  explicit SignEngine(SignPainter sign) : sign_(sign) {}
+  void paint(QPainter* painter, const QRect& box, QIcon::Mode mode, QIcon::State) override {
+    sign_(*painter, box, color_of(mode));
+  }
+  /// `size`: in pixels of the screen.
+  QPixmap pixmap(const QSize& size, QIcon::Mode mode, QIcon::State state) override {
+    QPixmap picture(size);
+    picture.fill(Qt::transparent);
+    QPainter painter(&picture);
+    paint(&painter, QRect(QPoint(), size), mode, state);
+    return picture;
+  }
+  [[nodiscard]] QIconEngine* clone() const override { return new SignEngine(*this); }
+
+ private:
+  SignPainter sign_;
+};
+
 }  // namespace
 
 double contrast(const QColor& a, const QColor& b) {
@@ -131,10 +159,10 @@ QColor mix(const QColor& a, const QColor& b, double share) {
 }
 
 QColor at_contrast(const QColor& hue, const QColor& background, double ratio) {
-  // A picture asks for the same dozen colours a hundred times, and each takes seventy powers to find.
+  // A picture uses the same dozen colours a hundred times, and each takes about seventy powers to compute.
   using Key = std::tuple<QRgb, QRgb, double>;
   static thread_local std::map<Key, QColor> known;
-  constexpr std::size_t kMost = 500;  // palettes may change for ever
+  constexpr std::size_t kMost = 500;  // palettes may keep changing
   if (known.size() > kMost) known.clear();
   const auto [at, is_new] = known.try_emplace({hue.rgb(), background.rgb(), ratio});
   if (is_new) at->second = found_at_contrast(hue, background, ratio);
@@ -146,7 +174,7 @@ QColor part(int index, const QPalette& palette) {
 }
 
 QColor series(int index, const QPalette& palette) {
-  // Neighbours that cross need other hues before other lightness.
+  // Curves that cross need different hues more than different lightness.
   constexpr std::array<int, 8> kOrder{0, 6, 2, 4, 3, 1, 5, 7};
   const int number = kOrder[static_cast<std::size_t>(index) % kOrder.size()];
   return at_contrast(hue(number), background(palette), index % 2 == 0 ? 5.5 : 3.6);
@@ -174,8 +202,17 @@ QColor alarm(const QPalette& palette) {
   return at_contrast(QColor::fromHsl(14, 230, 128), background(palette), 5.2);
 }
 
+QColor current(const QPalette& palette, bool focused) {
+  const QColor color = palette.color(QPalette::Highlight);
+  return focused ? color : mix(color, background(palette), 0.45);
+}
+
+QPen limit(bool strong, const QPalette& palette) {
+  return {strong ? text(palette) : faint(palette), strong ? 1.8 : 1.1, strong ? Qt::SolidLine : Qt::DashLine};
+}
+
 Texture texture(int part) {
-  // Solid are the first of either lightness; of two that are alike in lightness none have the same texture.
+  // The first part of either lightness is solid; parts of equal lightness have different textures.
   constexpr std::array<Texture, 9> kTextures{Texture::none,    Texture::none,   Texture::rising,
                                              Texture::falling, Texture::level,  Texture::upright,
                                              Texture::falling, Texture::rising, Texture::crossed};
@@ -243,5 +280,7 @@ void aim(QPainter& painter, const QRectF& box, const QColor& color) {
     painter.drawLine(middle + way * side * 0.12, middle + way * side * 0.48);
   painter.restore();
 }
+
+QIcon icon(SignPainter sign) { return QIcon(new SignEngine(sign)); }
 
 }  // namespace zplan::gui::ink

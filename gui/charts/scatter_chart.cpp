@@ -15,7 +15,8 @@ namespace {
 
 constexpr double kMargin = 8;
 constexpr double kRadius = 5;
-/// The axis ends at so many times the largest device, or what does not fit would leave no room for what does.
+/// End of the axis, at most, in multiples of the largest device, so that plans far beyond it leave room for
+/// the others.
 constexpr double kMostDevices = 1.6;
 
 class Layout {
@@ -61,7 +62,7 @@ class Layout {
         model_.headerData(TradeoffModel::needs, Qt::Horizontal, TradeoffModel::ScaleRole).value<Scale>();
     Scale up =
         model_.headerData(TradeoffModel::speed, Qt::Horizontal, TradeoffModel::ScaleRole).value<Scale>();
-    // The axes are named at their ends.
+    // The names stand at the ends of the axes.
     out_.name_up = model_.headerData(TradeoffModel::speed, Qt::Horizontal).toString();
     out_.name_across =
         model_.headerData(TradeoffModel::needs, Qt::Horizontal).toString() + ", " + across.name;
@@ -78,7 +79,7 @@ class Layout {
           marks(0), [this](double value) { return out_.x(value); }, kMargin + width(out_.name_up) + 8,
           size_.width() - kMargin, 0, line_, [this](const QString& text) { return width(text); });
     const double top = kMargin / 2 + std::max(1, tiers(out_.limits)) * line_ + 4;
-    // Ticks, the axis' name beside the last one, legend.
+    // Ticks with the axis' name, then the legend.
     double bottom = kMargin / 2 + line_ + 8 + legend_height_;
     if (size_.height() - top - bottom < 4 * line_) out_.legend.clear(), bottom = kMargin / 2 + line_ + 8;
     out_.plot.setTop(top);
@@ -147,7 +148,8 @@ class Layout {
     }
   }
 
-  /// Those of the front first, then what fits; in the first of the places around a point that is free.
+  /// Places the labels of the front first, then of plans that fit, each at the first free place around its
+  /// point.
   void set_labels() {
     std::vector<ScatterLayout::Point*> order;
     for (ScatterLayout::Point& each : out_.points) order.push_back(&each);
@@ -165,7 +167,7 @@ class Layout {
     const std::array<QPointF, 6> places{QPointF(gap, -tall / 2),         QPointF(-gap - wide, -tall / 2),
                                         QPointF(-wide / 2, -gap - tall), QPointF(-wide / 2, gap),
                                         QPointF(gap * 0.7, -gap - tall), QPointF(gap * 0.7, gap)};
-    // On the line of a front rather than nowhere.
+    // Rather on the line of a front than nowhere.
     for (const bool on_fronts : {false, true})
       for (const QPointF& offset : places) {
         const QRectF label(point.at + offset, QSizeF(wide, tall));
@@ -233,12 +235,10 @@ class Drawing {
 
   void limits() const {
     for (const Limit& each : layout_.limits) {
-      const bool strong = each.mark.strong;
-      painter_.setPen(QPen(strong ? ink::text(palette_) : ink::faint(palette_), strong ? 1.8 : 1.1,
-                           strong ? Qt::SolidLine : Qt::DashLine));
+      painter_.setPen(ink::limit(each.mark.strong, palette_));
       painter_.drawLine(QPointF(each.x, each.label.isEmpty() ? layout_.plot.top() : each.label.top() + 2),
                         QPointF(each.x, layout_.plot.bottom()));
-      painter_.setPen(strong ? ink::text(palette_) : ink::faint(palette_));
+      painter_.setPen(each.mark.strong ? ink::text(palette_) : ink::faint(palette_));
       if (!each.label.isEmpty()) painter_.drawText(each.label, Qt::AlignCenter | Qt::TextDontClip, each.text);
     }
   }
@@ -275,7 +275,7 @@ class Drawing {
     using Sign = ScatterLayout::Entry::Sign;
     for (const ScatterLayout::Entry& each : layout_.legend) {
       const QPointF at = each.sample.center();
-      // What is said of all is in no scenario's colour.
+      // Entries about all scenarios have no scenario's colour.
       const QColor color = ink::faint(palette_);
       switch (each.sign) {
         case Sign::scenario: mark(each.scenario, at, kRadius, true, false); break;
@@ -319,7 +319,8 @@ class Drawing {
   QFontMetricsF metrics_;
 };
 
-/// How far `to` is that way, with what is aside counted double; negative where it is not that way at all.
+/// Returns the distance to `to` in the direction of the key, sideways counted double; negative if it lies
+/// behind.
 double distance(const QPointF& from, const QPointF& to, int key) {
   const QPointF way = to - from;
   double ahead = way.x(), aside = way.y();
@@ -336,7 +337,7 @@ ScatterLayout scatter_layout(const QAbstractItemModel& model, const QSizeF& size
   return Layout(model, size, metrics).make();
 }
 
-ScatterChart::ScatterChart(QWidget* parent) : Chart(parent) {
+ScatterChart::ScatterChart(QWidget* parent) : Chart(8, parent) {
   setAccessibleName(tr("Memory against speed"));
   setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
 }
@@ -346,15 +347,7 @@ ScatterLayout ScatterChart::layout_now() const {
   return scatter_layout(*model(), QSizeF(viewport()->size()), QFontMetricsF(font(), this));
 }
 
-QSize ScatterChart::picture_size() const {
-  const QFontMetricsF metrics(font(), this);
-  return {static_cast<int>(metrics.averageCharWidth() * 105), static_cast<int>(metrics.height() * 24)};
-}
-
-QSize ScatterChart::minimumSizeHint() const {
-  const QFontMetricsF metrics(font(), this);
-  return {static_cast<int>(metrics.averageCharWidth() * 45), static_cast<int>(metrics.height() * 8)};
-}
+QSize ScatterChart::picture_size() const { return size_of(105, 24); }
 
 void ScatterChart::draw(QPainter& painter, const QRectF& area, const QPalette& palette,
                         const View& view) const {
@@ -365,15 +358,13 @@ void ScatterChart::draw(QPainter& painter, const QRectF& area, const QPalette& p
   drawing.axes();
   drawing.limits();
   drawing.fronts();
-  // What fits lies on top.
+  // Plans that fit are drawn on top.
   for (const bool fits : {false, true})
     for (const ScatterLayout::Point& each : layout.points)
       if (each.fits == fits) drawing.point(each, each.row == view.hovered ? kRadius + 2 : kRadius);
   for (const ScatterLayout::Point& each : layout.points) drawing.label(each);
-  const QColor highlight = palette.color(QPalette::Highlight);
   if (view.current >= 0 && view.current < static_cast<int>(layout.points.size()))
-    drawing.ring(layout.points[static_cast<std::size_t>(view.current)],
-                 view.focused ? highlight : ink::mix(highlight, palette.color(QPalette::Base), 0.45));
+    drawing.ring(layout.points[static_cast<std::size_t>(view.current)], ink::current(palette, view.focused));
   drawing.legend();
 }
 
@@ -401,7 +392,7 @@ QModelIndex ScatterChart::index_at(const QPointF& at) const {
 int ScatterChart::moved(int row, int key) const {
   if (key == Qt::Key_Home) return 0;
   if (key == Qt::Key_End) return rows() - 1;
-  // In the order of the table: also to points that lie on one another.
+  // In the order of the table, which also reaches points at the same place.
   if (key == Qt::Key_PageUp) return std::max(0, row - 1);
   if (key == Qt::Key_PageDown) return row + 1;
   if (key != Qt::Key_Left && key != Qt::Key_Right && key != Qt::Key_Up && key != Qt::Key_Down) return -1;

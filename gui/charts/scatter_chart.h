@@ -5,22 +5,22 @@
 
 namespace zplan::gui {
 
-/// Where everything of a ScatterChart is, as a function of the model and the size.
+/// The layout of a scatter chart as a function of the model and the size.
 struct ScatterLayout {
   struct Point {
     int row{}, scenario{};
     QPointF at;
     bool fits{}, front{}, draft{};
-    bool beyond{};  ///< needs more than the axis has: drawn at its end
+    bool beyond{};  ///< needs more than the end of the axis, where it is drawn
     QString text;
-    QRectF label;  ///< empty where there is no room
+    QRectF label;  ///< empty if there is no room
   };
   struct Front {
     int scenario{};
     QVector<QPointF> points;
   };
   struct Entry {
-    int scenario{-1};  ///< −1: what is said of all
+    int scenario{-1};  ///< −1: an entry about all scenarios
     enum class Sign { scenario, fits, misses, front, beyond } sign{Sign::scenario};
     QRectF sample, text;
     QString words;
@@ -29,7 +29,7 @@ struct ScatterLayout {
   double most_bytes{}, most_speed{};
   std::vector<Point> points;  ///< in the order of the rows
   std::vector<Front> fronts;
-  QVector<Limit> limits;  ///< where all scenarios have the same
+  QVector<Limit> limits;  ///< if all scenarios have the same ones
   QVector<Tick> ticks_across, ticks_up;
   QString name_across, name_up;
   std::vector<Entry> legend;
@@ -40,9 +40,9 @@ struct ScatterLayout {
 [[nodiscard]] ScatterLayout scatter_layout(const QAbstractItemModel& model, const QSizeF& size,
                                            const QFontMetricsF& metrics);
 
-/// Strategies by what they need and how fast they are, over a TradeoffModel: a shape a scenario, filled where
-/// it fits. Arrow keys move to the next point that way,
-/// page up and down through all of them; a click or Return chooses.
+/// Strategies by memory and speed, from a TradeoffModel. Each scenario has a shape, filled for plans that
+/// fit. Arrow keys move to the next point in their direction, page up and down through all points; a click or
+/// Return chooses.
 class ScatterChart : public Chart {
   Q_OBJECT
 
@@ -50,13 +50,12 @@ class ScatterChart : public Chart {
   explicit ScatterChart(QWidget* parent = nullptr);
 
   [[nodiscard]] QSize picture_size() const override;
-  [[nodiscard]] QSize minimumSizeHint() const override;
   [[nodiscard]] QRectF place_of(const QModelIndex& index) const override;
   [[nodiscard]] QModelIndex index_at(const QPointF& at) const override;
   [[nodiscard]] ScatterLayout layout_now() const;
 
  Q_SIGNALS:
-  /// `scenario`: which of those that the model shows; `id`: of the strategy.
+  /// `scenario`: index in the model; `id`: the strategy's.
   void activated(int scenario, const QString& id);
 
  protected:

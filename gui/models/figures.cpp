@@ -12,7 +12,7 @@ namespace zplan::gui {
 
 namespace {
 
-/// Columns of a line in a tooltip.
+/// Characters in a line of a tooltip.
 constexpr int kTooltipWidth = 84;
 
 struct Words {

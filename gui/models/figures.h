@@ -1,6 +1,5 @@
 #pragma once
-// What the item models have in common: limits, scales of axes, and the words around figures. The figures'
-// texts are the command line's.
+// Shared by the item models: limits, scales of axes, and texts of figures in the command line's words.
 
 #include <QMetaType>
 #include <QString>
@@ -14,47 +13,46 @@
 
 namespace zplan::gui {
 
-/// A limit that figures are compared with.
+/// A limit of memory, drawn as a line.
 struct Mark {
   QString name, text;  ///< "available", "39.1 GiB"
   double value{};
-  bool strong{};  ///< the one that decides
+  bool strong{};  ///< the limit that decides whether a plan fits
   bool operator==(const Mark&) const = default;
 };
 
-/// How an axis counts: in GiB, in seconds.
+/// The unit of an axis.
 struct Scale {
-  double unit{1};  ///< of the model's figures
+  double unit{1};  ///< bytes or seconds in one unit
   QString name;    ///< "GiB"
   bool operator==(const Scale&) const = default;
 };
 
 [[nodiscard]] inline double number(Bytes size) { return static_cast<double>(size.value); }
 
-/// "4.16 s", as tables have it; "0 s".
+/// Returns "4.16 s" or "0 s".
 [[nodiscard]] QString seconds_words(Seconds time);
-/// The unit in which sizes up to `most` bytes are counted: GiB, or MiB where all are small.
+/// Returns GiB or GB as the unit for sizes up to `most` bytes; MiB or MB if all are below a tenth of that.
 [[nodiscard]] Scale bytes_scale(double most, ByteUnit unit);
-/// The one that all of them ask for; GiB where they differ.
+/// Returns GB if all subjects ask for it, else GiB.
 [[nodiscard]] ByteUnit unit_of(const Subjects& subjects);
 
-/// What a device has of memory, the limit that decides first; a limit that is not known, or the same as the
-/// one before, is left out.
+/// Returns the limits of a device's memory: available, usable, total. Unknown and equal ones are left out.
 [[nodiscard]] QVector<Mark> memory_marks(const Question& question);
-/// "short by 7.14 GiB", "short of host memory"; empty where it fits.
+/// Returns "short by 7.14 GiB" or "short of host memory"; empty if the plan fits.
 [[nodiscard]] QString shortage_words(const Plan& plan, const Question& question);
 
-/// A figure as --explain has it, wrapped: name and value, formula, source.
+/// Returns a figure as --explain prints it, wrapped: name and value, formula, source.
 [[nodiscard]] QString explained(const Figure& figure);
-/// Without the value.
+/// Returns the same without the value.
 [[nodiscard]] QString explained_in_general(const std::string& name, const std::string& formula,
                                            const std::string& source);
-/// A paragraph of a tooltip.
+/// Returns the text wrapped to the width of a tooltip.
 [[nodiscard]] QString wrapped(const QString& text);
 
-/// The explanation of a subject's plan; empty for a report that was saved, which does not hold what it takes.
+/// Returns the explanation of a subject's plan; empty for a saved report, which has no question.
 [[nodiscard]] Explanation explanation_of(const Subject& subject);
-/// A section's figures whose names begin so; all with "".
+/// Returns the figures of a section whose names start with `beginning`.
 [[nodiscard]] std::vector<Figure> figures_of(const Explanation& explanation, std::string_view section,
                                              std::string_view beginning);
 

@@ -12,11 +12,11 @@ namespace zplan::gui {
 
 namespace {
 
-/// A column: its name, what it is, and where --explain has it.
+/// A column.
 struct Part {
   const char* name;
   const char* meaning;
-  std::array<std::string_view, 3> figures{};  ///< what their names begin with
+  std::array<std::string_view, 3> figures{};  ///< beginnings of the names of its figures in --explain
 };
 
 constexpr std::array<Part, kMemoryParts + 2> kMemory{{
@@ -120,7 +120,7 @@ std::vector<double> time_values(const StepTime& time) {
           time.offload.value, time.optimizer.value, time.step.value};
 }
 
-/// A first estimate knows no links yet: what a ring sends stands in.
+/// Returns the bytes that a GPU sends. A draft knows no links: it counts a ring's bytes.
 Bytes sent(const Collective& each, bool draft) {
   return draft ? each.wire_bytes_per_gpu : each.inside_bytes_per_gpu + each.outside_bytes_per_gpu;
 }
@@ -210,7 +210,7 @@ QVariant StackModel::headerData(int section, Qt::Orientation orientation, int ro
 
 QString StackModel::note(const Plan& plan) const {
   if (plan.fits) return {};
-  // "48.5 GiB, short": what is needed, not by how much it is too much.
+  // "48.5 GiB, short" is what is needed, not the shortage.
   return kind_ == Kind::memory && !plan.fits_device ? tr(", short") : tr(", %1").arg(verdict_words(plan));
 }
 
@@ -253,7 +253,7 @@ QString StackModel::tooltip(int row, int column) const {
   if (subjects_[static_cast<std::size_t>(row)].is_draft())
     lines << tr("A first estimate; the full answer follows.");
   lines << wrapped(tr(parts_of(kind_)[static_cast<std::size_t>(column)].meaning));
-  // A plan can have dozens of kinds of collectives: a tooltip is no report.
+  // A plan can have dozens of different collectives.
   constexpr std::size_t kMost = 8;
   const std::vector<Figure> all = figures(row, column);
   for (std::size_t i = 0; i < std::min(all.size(), kMost); ++i) lines << explained(all[i]);
@@ -278,7 +278,7 @@ QString StackModel::meaning(int column) const {
            explained_in_general(name(column).toStdString(),
                                 tr("bytes of the algorithm that NCCL would choose, by link").toStdString(),
                                 "docs/communication.md");
-  // Formulas name the rates of a GPU: those of the first subject that has them.
+  // Formulas contain the rates of a GPU: use those of the first subject that has them.
   for (int row = 0; row < rowCount(); ++row) {
     const std::vector<Figure> all = figures(row, column);
     for (const Figure& each : all) lines << explained_in_general(each.name, each.formula, each.source);

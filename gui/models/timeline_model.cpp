@@ -6,7 +6,8 @@ namespace zplan::gui {
 
 namespace {
 
-/// How wide a phase is drawn, however many layers it goes through: a step of one moment is to be seen too.
+/// Returns the relative width of a phase, whatever its number of layers, so that the short optimizer step is
+/// visible.
 double width_of(Phase phase) {
   switch (phase) {
     case Phase::forward: return 3;
@@ -15,7 +16,7 @@ double width_of(Phase phase) {
   }
 }
 
-/// Index behind the stretch of one phase that begins at `at`.
+/// Returns the index after the last moment of the phase that begins at `at`.
 std::size_t end_of_phase(const std::vector<Moment>& timeline, std::size_t at) {
   std::size_t end = at + 1;
   while (end < timeline.size() && reported(timeline[end].phase) == reported(timeline[at].phase)) ++end;
@@ -29,7 +30,7 @@ double whole_width(const std::vector<Moment>& timeline) {
   return width;
 }
 
-/// Beside PyTorch's allocator.
+/// Returns the device memory outside PyTorch's allocator.
 Bytes outside_of(const Composition& holds) {
   return holds[Term::cuda_context] + holds[Term::nccl_buffers] + holds[Term::nccl_connections] +
          holds[Term::engine];

@@ -7,29 +7,29 @@
 
 namespace zplan::gui {
 
-/// Memory over the steady step: a row a stretch of it, subjects one after the other. A stretch is a layer's
-/// forward or backward, the loss, or the optimizer step; its figure is the most that was live in it. Of more
-/// than three micro-batches the first, one that stands for all between, and the last are there.
+/// Memory over the steady step: one row per stretch, all rows of one subject together. A stretch is a layer's
+/// forward or backward, the loss, or the optimizer step; its figure is the highest live memory within it.
+/// More than three micro-batches are shown as three: the first, one for all in between, and the last.
 class TimelineModel : public QAbstractTableModel {
   Q_OBJECT
 
  public:
   enum Column { subject, phase, moment, layer, live, device, column_count };
   enum Roles {
-    SubjectRole = Qt::UserRole,  ///< int: which curve
-    PositionRole,                ///< double from 0 to 1: how far along the step it begins; order, not time
+    SubjectRole = Qt::UserRole,  ///< int: index of the subject
+    PositionRole,                ///< double from 0 to 1: where it begins; shows order, not time
     EndRole,                     ///< double: where it ends
     LiveRole,                    ///< double: live bytes in PyTorch's allocator
     BytesRole,                   ///< double: on the device, CUDA context and NCCL's buffers included
     PhaseRole,                   ///< int: Phase, as reports name it
     PhaseTextRole,               ///< QString: its name
-    PeakRole,                    ///< bool: the first of the curve's highest
+    PeakRole,                    ///< bool: the highest of its subject
     TitleRole,                   ///< QString: the subject's title
     ValueTextRole,               ///< QString: BytesRole with its unit
-    MarksRole,                   ///< QVector<Mark>: limits of the device, see StackModel
+    MarksRole,                   ///< QVector<Mark>: limits of the device
     DraftRole,                   ///< bool: a first estimate
     WarningRole,                 ///< bool: the subject does not fit
-    ScaleRole                    ///< Scale, of any horizontal header: how an axis counts bytes
+    ScaleRole                    ///< Scale, of any horizontal header: unit of the axis
   };
 
   using QAbstractTableModel::QAbstractTableModel;
@@ -45,7 +45,7 @@ class TimelineModel : public QAbstractTableModel {
   struct Stretch {
     std::size_t subject{}, moment{};
     double begin{}, end{};
-    Bytes outside;  ///< of the device, beside PyTorch's allocator
+    Bytes outside;  ///< device memory outside PyTorch's allocator
     bool peak{};
   };
   void add(std::size_t subject);

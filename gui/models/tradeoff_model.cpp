@@ -9,7 +9,7 @@ namespace zplan::gui {
 
 namespace {
 
-/// Whether `a` is at least as good at both and better at one.
+/// True if `a` is at least as good in memory and speed, and better in one of them.
 bool dominates(const Plan& a, const Plan& b) {
   const bool less = a.memory().required < b.memory().required;
   const bool faster = a.time.tokens_per_second > b.time.tokens_per_second;

@@ -7,24 +7,24 @@
 
 namespace zplan::gui {
 
-/// Every strategy of the scenarios: what it needs against how fast it is, and whether another one is better
-/// at both (Pareto).
+/// Every strategy of the scenarios with the memory it needs, its speed, and whether it is on the Pareto front
+/// of both.
 class TradeoffModel : public QAbstractTableModel {
   Q_OBJECT
 
  public:
   enum Column { scenario, strategy, needs, speed, verdict, front, column_count };
   enum Roles {
-    ScenarioRole = Qt::UserRole,  ///< int: which of those that were shown
-    BytesRole,                    ///< double: required on a device
+    ScenarioRole = Qt::UserRole,  ///< int: index of the scenario
+    BytesRole,                    ///< double: bytes required on a device
     SpeedRole,                    ///< double: tokens per second
     FitsRole,                     ///< bool
-    FrontRole,  ///< bool: it fits, and no other of its scenario that fits needs less and is as fast
-    IdRole,     ///< QString: of the strategy
+    FrontRole,  ///< bool: it fits, and no other of its scenario that fits needs less memory and is as fast
+    IdRole,     ///< QString: the strategy's id
     TitleRole,  ///< QString: the scenario's name
-    MarksRole,  ///< QVector<Mark>: limits of the scenario's device, see StackModel
-    DraftRole,  ///< bool: what it needs is a first estimate
-    ShownRole,  ///< bool: it stands for its scenario
+    MarksRole,  ///< QVector<Mark>: limits of the scenario's device
+    DraftRole,  ///< bool: a first estimate
+    ShownRole,  ///< bool: the plan that its scenario shows
     ScaleRole   ///< Scale, of the headers of `needs` and `speed`
   };
 

@@ -12,27 +12,54 @@
 #include <QLineEdit>
 #include <QPlainTextEdit>
 #include <QPushButton>
+#include <QRegularExpression>
 #include <QScrollArea>
 #include <QSplitter>
+#include <QSyntaxHighlighter>
 #include <QTableView>
 #include <QTextBlock>
 #include <nlohmann/json.hpp>
 
 #include "cli/report/report.h"
 #include "gui/output/export.h"
-#include "gui/output/json_colours.h"
 #include "gui/output/text_label.h"
+#include "gui/session/words.h"
 #include "planner/question/framework.h"
 
 namespace zplan::gui {
 
+/// Colours keys, texts and numbers of JSON, and of the YAML that accelerate reads, in distinct
+/// hues that are readable on the palette's background.
+class JsonColours : public QSyntaxHighlighter {
+ public:
+  explicit JsonColours(QTextDocument* document);
+  void set_palette(const QPalette& palette);
+  /// Sets whether the text is YAML, in which a word before a colon is a key.
+  void set_yaml(bool yaml) { yaml_ = yaml; }
+
+ protected:
+  void highlightBlock(const QString& text) override;
+
+ private:
+  bool yaml_{};
+  QTextCharFormat key_, text_, number_;
+};
+
 namespace {
+
+/// Blue, vermilion and green of Okabe and Ito, which any colour vision distinguishes.
+constexpr int kBlue = 202, kVermilion = 26, kGreen = 164;
+
+QColor hue_on(const QPalette& palette, int hue) {
+  const bool dark = palette.color(QPalette::Base).lightness() < 128;
+  return QColor::fromHsl(hue, dark ? 160 : 255, dark ? 175 : 58);
+}
 
 QFont fixed_font() { return QFontDatabase::systemFont(QFontDatabase::FixedFont); }
 
 QStringList texts_of(const std::vector<std::string>& sentences) {
   QStringList texts;
-  for (const std::string& each : sentences) texts << QString::fromStdString(each);
+  for (const std::string& each : sentences) texts << qt(each);
   return texts;
 }
 
@@ -41,7 +68,7 @@ std::vector<ConfigContent::Command> commands_of(const Plan& plan, const Report& 
   const Json lines = launch_json(plan, report);
   for (const auto& [launcher, line] : lines.items())
     if (line.is_string() && launcher != "launcher")
-      commands.push_back({QString::fromStdString(launcher), QString::fromStdString(line.get<std::string>())});
+      commands.push_back({qt(launcher), qt(line.get<std::string>())});
   return commands;
 }
 
@@ -58,7 +85,7 @@ std::string message_of(const Finding& finding) {
   return finding.found + "; " + finding.effect + (finding.advice.empty() ? "" : "; " + finding.advice);
 }
 
-/// The fastest way to a line of its own that can be selected, and read out.
+/// Returns a line of text that can be selected and is read by screen readers.
 QLineEdit* read_only_line(const QString& text, const QString& name) {
   auto* line = new QLineEdit(text);
   line->setReadOnly(true);
@@ -70,6 +97,32 @@ QLineEdit* read_only_line(const QString& text, const QString& name) {
 
 }  // namespace
 
+JsonColours::JsonColours(QTextDocument* document) : QSyntaxHighlighter(document) {
+  key_.setFontWeight(QFont::DemiBold);
+}
+
+void JsonColours::set_palette(const QPalette& palette) {
+  key_.setForeground(hue_on(palette, kBlue));
+  text_.setForeground(hue_on(palette, kGreen));
+  number_.setForeground(hue_on(palette, kVermilion));
+  rehighlight();
+}
+
+void JsonColours::highlightBlock(const QString& text) {
+  static const QRegularExpression json(
+      R"re((?<key>"(?:[^"\\]|\\.)*"(?=\s*:))|(?<text>"(?:[^"\\]|\\.)*")|(?<number>-?\b\d[\d.eE+-]*\b|\b(?:true|false|null)\b))re");
+  static const QRegularExpression yaml(
+      R"re((?<key>^[\s-]*[\w.-]+(?=:))|(?<text>"(?:[^"\\]|\\.)*"|'[^']*')|(?<number>-?\b\d[\d.eE+-]*\b|\b(?:true|false|null)\b))re");
+  for (auto each = (yaml_ ? yaml : json).globalMatch(text); each.hasNext();) {
+    const QRegularExpressionMatch match = each.next();
+    for (const auto& [name, format] :
+         {std::pair{"key", &key_}, std::pair{"text", &text_}, std::pair{"number", &number_}})
+      if (match.capturedLength(QLatin1String(name)) > 0)
+        setFormat(static_cast<int>(match.capturedStart(QLatin1String(name))),
+                  static_cast<int>(match.capturedLength(QLatin1String(name))), *format);
+  }
+}
+
 ConfigContent config_of(const Planned& planned) {
   ConfigContent content;
   if (planned.saved) {
@@ -80,13 +133,13 @@ ConfigContent config_of(const Planned& planned) {
   }
   const Report report = report_of(planned);
   const Plan& plan = planned.plan();
-  content.file = QString::fromStdString(config_path(plan, report));
-  content.text = QString::fromStdString(config_text(plan, report));
+  content.file = qt(config_path(plan, report));
+  content.text = qt(config_text(plan, report));
   content.commands = commands_of(plan, report);
   if (content.text.isEmpty()) {
     content.none =
         ConfigPreview::tr("%1 needs no configuration: plain PyTorch is set up by the program itself.")
-            .arg(QString::fromStdString(plan.id()));
+            .arg(qt(plan.id()));
     return content;
   }
   content.notes = texts_of(config_notes(plan, report));
@@ -146,7 +199,7 @@ QWidget* ConfigPreview::make_bar() {
   style_->setToolTip(
       tr("Who runs it: every value written out, \"auto\" where the Hugging Face Trainer fills in, or as "
          "ms-swift takes it (--config-style)"));
-  // Only what a person chooses; a plan that is shown sets it too.
+  // Only for choices of the user; showing a plan sets the value, too.
   connect(style_, &QComboBox::textActivated, this, &ConfigPreview::style_wanted);
   auto* label = new QLabel(tr("St&yle:"));
   label->setBuddy(style_);
@@ -210,7 +263,7 @@ void ConfigPreview::showEvent(QShowEvent* event) {
 
 void ConfigPreview::changeEvent(QEvent* event) {
   QWidget::changeEvent(event);
-  // The text's own palette changes after this one.
+  // The text's palette changes after that of this widget.
   if (event->type() == QEvent::PaletteChange && colours_ != nullptr) colours_->set_palette(palette());
 }
 
@@ -221,11 +274,10 @@ void ConfigPreview::refresh() {
   title_->setText(!planned_ ? tr("No plan yet")
                   : !any    ? content_.none
                   : planned_->plan().fits
-                      ? tr("%1 for %2").arg(content_.file, QString::fromStdString(planned_->plan().id()))
-                      : tr("%1 for %2, which does not fit")
-                            .arg(content_.file, QString::fromStdString(planned_->plan().id())));
+                      ? tr("%1 for %2").arg(content_.file, qt(planned_->plan().id()))
+                      : tr("%1 for %2, which does not fit").arg(content_.file, qt(planned_->plan().id())));
   colours_->set_yaml(!content_.linted);
-  // What is read is not scrolled away by an answer that changes nothing here.
+  // Keep the scroll position if the text does not change.
   if (text_->toPlainText() != content_.text) text_->setPlainText(content_.text);
   text_->setVisible(any);
   for (QPushButton* each : {copy_, save_}) each->setEnabled(any);
@@ -261,8 +313,7 @@ void ConfigPreview::show_commands() {
 void ConfigPreview::show_findings() {
   QStringList hints;
   for (const Finding& each : content_.findings)
-    hints << QString::fromStdString(message_of(each) + " [" + each.rule + "]\n" +
-                                    std::string(lint_rule(each.rule).source));
+    hints << qt(message_of(each) + " [" + each.rule + "]\n" + std::string(lint_rule(each.rule).source));
   findings_.show(findings_table(content_.findings), {}, hints);
   const int count = findings_.rowCount();
   found_->setText(content_.text.isEmpty() ? QString()

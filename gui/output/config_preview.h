@@ -18,25 +18,25 @@ namespace zplan::gui {
 
 class JsonColours;
 
-/// What `zplan --emit` writes for a plan, with all that is to be said of it.
+/// A plan's config as `zplan --emit` writes it, with notes, launch commands and findings.
 struct ConfigContent {
   struct Command {
     QString launcher, line;
   };
-  QString file;                   ///< what it is called: "ds_config.json"
-  QString text;                   ///< empty: there is none
-  QString none;                   ///< why there is none
-  QStringList notes;              ///< what the config cannot say
-  std::vector<Command> commands;  ///< lines that start the plan
-  bool linted{};                  ///< only DeepSpeed's configs are
+  QString file;                   ///< name of the file: "ds_config.json"
+  QString text;                   ///< empty: no config
+  QString none;                   ///< why there is no config
+  QStringList notes;              ///< settings that the config cannot express
+  std::vector<Command> commands;  ///< command lines that launch the plan
+  bool linted{};                  ///< true for DeepSpeed's configs
   std::vector<Finding> findings;
 };
 [[nodiscard]] ConfigContent config_of(const Planned& planned);
 
-/// Findings as rows: level, line, place, and what is wrong with what it does and what to write instead.
+/// Returns one row per finding: level, line, key, and what is wrong, its effect and the remedy.
 [[nodiscard]] Table findings_table(const std::vector<Finding>& findings);
 
-/// The shown plan's config: read, copied, saved; made where it can be seen, and not before.
+/// Shows the config of a plan, to read, copy and save. Made only when it is visible.
 class ConfigPreview : public QWidget {
   Q_OBJECT
 
@@ -45,15 +45,15 @@ class ConfigPreview : public QWidget {
   void show_plan(PlannedPtr planned);
 
   [[nodiscard]] const ConfigContent& content() const { return content_; }
-  /// Asks for the file to save to; empty: none.
+  /// Asks for the file to save to; returns an empty name to cancel.
   std::function<QString()> ask_file;
   void save();
   void copy();
 
  Q_SIGNALS:
-  /// --config-style is to be this.
+  /// The user chose this value of --config-style.
   void style_wanted(const QString& style);
-  /// What was done, or why not: for a status line.
+  /// A text for the status line: what was done, or why not.
   void said(const QString& text);
 
  protected:

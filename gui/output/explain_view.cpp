@@ -4,6 +4,7 @@
 #include <QApplication>
 #include <QBoxLayout>
 #include <QClipboard>
+#include <QFont>
 #include <QHeaderView>
 #include <QLabel>
 #include <QLineEdit>
@@ -13,14 +14,102 @@
 #include <QTreeView>
 
 #include "cli/report/explain.h"
+#include "gui/session/words.h"
 
 namespace zplan::gui {
 
 namespace {
 
+/// The internal id of an index: 0 for a section, else 1 + the section of the figure.
+bool is_section(const QModelIndex& index) { return index.internalId() == 0; }
+std::size_t section_of(const QModelIndex& figure) {
+  return static_cast<std::size_t>(figure.internalId()) - 1;
+}
+
 QString in_bold(const QString& text) { return QStringLiteral("<b>%1</b>").arg(text.toHtmlEscaped()); }
 
 }  // namespace
+
+void ExplainModel::show(Explanation explanation) {
+  beginResetModel();
+  explanation_ = std::move(explanation);
+  endResetModel();
+}
+
+QModelIndex ExplainModel::index(int row, int column, const QModelIndex& parent) const {
+  if (!hasIndex(row, column, parent)) return {};
+  return createIndex(row, column, parent.isValid() ? static_cast<quintptr>(parent.row()) + 1 : quintptr{0});
+}
+
+QModelIndex ExplainModel::parent(const QModelIndex& index) const {
+  if (!index.isValid() || is_section(index)) return {};
+  return createIndex(static_cast<int>(section_of(index)), 0, quintptr{0});
+}
+
+int ExplainModel::rowCount(const QModelIndex& parent) const {
+  if (!parent.isValid())
+    return explanation_.symbols.empty() ? 0 : static_cast<int>(explanation_.sections.size()) + 1;
+  if (!is_section(parent) || parent.column() != 0) return 0;
+  const auto section = static_cast<std::size_t>(parent.row());
+  return static_cast<int>(section == 0 ? explanation_.symbols.size()
+                                       : explanation_.sections[section - 1].figures.size());
+}
+
+int ExplainModel::columnCount(const QModelIndex&) const { return column_count; }
+
+QString ExplainModel::text(std::size_t section, std::size_t row, int column) const {
+  if (section == 0) {
+    const Symbol& symbol = explanation_.symbols[row];
+    switch (column) {
+      case name: return qt(symbol.symbol);
+      case value: return qt(symbol.value);
+      case formula: return qt(symbol.meaning);
+      default: return QStringLiteral("docs/symbols.md");
+    }
+  }
+  const Figure& figure = explanation_.sections[section - 1].figures[row];
+  switch (column) {
+    case name: return qt(figure.name);
+    case value: return qt(figure.value);
+    case formula: return qt(figure.formula);
+    default: return qt(figure.source);
+  }
+}
+
+QVariant ExplainModel::data(const QModelIndex& index, int role) const {
+  if (!checkIndex(index, CheckIndexOption::IndexIsValid)) return {};
+  if (role == Qt::TextAlignmentRole && index.column() == value)
+    return static_cast<int>(Qt::AlignRight | Qt::AlignVCenter);
+  if (is_section(index)) {
+    QFont font;
+    font.setBold(true);
+    if (role == Qt::FontRole) return font;
+    if (role != Qt::DisplayRole || index.column() != name) return {};
+    const auto row = static_cast<std::size_t>(index.row());
+    return row == 0 ? tr("Symbols") : qt(explanation_.sections[row - 1].title);
+  }
+  const std::size_t section = section_of(index);
+  const auto row = static_cast<std::size_t>(index.row());
+  if (role == NumberRole && section > 0) return explanation_.sections[section - 1].figures[row].number;
+  if (role == Qt::DisplayRole) return text(section, row, index.column());
+  if (role == Qt::ToolTipRole)
+    return QStringLiteral("%1: %2\n%3\n%4")
+        .arg(text(section, row, name), text(section, row, value), text(section, row, formula),
+             text(section, row, source));
+  return {};
+}
+
+QVariant ExplainModel::headerData(int section, Qt::Orientation orientation, int role) const {
+  if (orientation == Qt::Vertical || role != Qt::DisplayRole)
+    return QAbstractItemModel::headerData(section, orientation, role);
+  switch (section) {
+    case name: return tr("Figure");
+    case value: return tr("Value");
+    case formula: return tr("Formula");
+    case source: return tr("Source");
+    default: return {};
+  }
+}
 
 ExplainView::ExplainView(QWidget* parent) : QWidget(parent) {
   found_.setSourceModel(&model_);
@@ -99,7 +188,7 @@ void ExplainView::refresh() {
   const PlannedPtr& planned = subject_.planned;
   const bool any = planned && !planned->saved;
   model_.show(any ? explain(subject_.plan(), subject_.question()) : Explanation{});
-  const QString id = planned ? QString::fromStdString(subject_.plan().id()) : QString();
+  const QString id = planned ? qt(subject_.plan().id()) : QString();
   title_->setText(!planned              ? tr("No plan yet")
                   : planned->saved      ? tr("A report that was saved holds no formulas.")
                   : subject_.is_draft() ? tr("%1: %2, first estimates").arg(subject_.title, id)
@@ -113,7 +202,7 @@ void ExplainView::refresh() {
   show_details();
 }
 
-/// Symbols are looked up, not read through.
+/// Expands all sections but the symbols, unless the user searches.
 void ExplainView::expand() {
   tree_->expandAll();
   if (search_->text().isEmpty()) tree_->collapse(found_.index(0, 0));
@@ -124,7 +213,7 @@ ExplainView::Place ExplainView::current() const {
   return {at.parent().row(), at.siblingAtColumn(0).data().toString()};
 }
 
-/// An answer that comes while somebody reads leaves the eye where it is.
+/// Selects the figure that was selected before a new answer.
 void ExplainView::set_current(const Place& place) {
   const QModelIndex section = model_.index(place.section, 0);
   for (int row = 0; section.isValid() && row < model_.rowCount(section); ++row)
@@ -132,14 +221,14 @@ void ExplainView::set_current(const Place& place) {
       return tree_->setCurrentIndex(found_.mapFromSource(at));
 }
 
-/// What stands where no figure is selected.
+/// Returns the text that is shown while no figure is selected.
 QString ExplainView::introduction() const {
   const QString hint =
       QStringLiteral("<p>%1</p>").arg(tr("Select a figure to see all of its formula.").toHtmlEscaped());
   if (model_.rowCount() == 0) return {};
   QString items;
   for (const std::string& each : accuracy_sentences(coverage_of(subject_.plan(), subject_.question())))
-    items += QStringLiteral("<li>%1</li>").arg(QString::fromStdString(each).toHtmlEscaped());
+    items += QStringLiteral("<li>%1</li>").arg(qt(each).toHtmlEscaped());
   return hint +
          QStringLiteral("<p>%1</p><ul>%2</ul>").arg(in_bold(tr("How far off such figures were")), items);
 }

@@ -1,18 +1,34 @@
 #include "gui/output/export.h"
 
 #include <QCoreApplication>
+#include <QMimeData>
 #include <QSaveFile>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "cli/document/table.h"
 #include "cli/options/command_line.h"
 #include "cli/options/strategy_words.h"
 #include "cli/report/report.h"
 #include "cli/report/report_text.h"
+#include "gui/session/words.h"
 #include "models/base/json_reader.h"
 
 namespace zplan::gui {
 
 namespace {
+
+PlannedScenario scenario_of(const Subject& subject) {
+  PlannedScenario scenario = *subject.planned;
+  scenario.scenario.name = subject.title.toStdString() + (subject.is_draft() ? " (first estimate)" : "");
+  scenario.shown = subject.index;
+  return scenario;
+}
+
+QString html_cell(const QString& tag, const std::string& text, bool right) {
+  return QStringLiteral("<%1 align=\"%2\">%3</%1>")
+      .arg(tag, right ? QStringLiteral("right") : QStringLiteral("left"), qt(text).trimmed().toHtmlEscaped());
+}
 
 constexpr int kWidth = 100;
 
@@ -34,6 +50,7 @@ std::string compared_text(TextFormat format, const Compared& compared) {
   return {};
 }
 
+/// Returns the report with the details that the format prints.
 Report detailed_report(const Planned& planned, OutputFormat format) {
   Report report = report_of(planned);
   report.details = details_for(planned.question, planned.answer, format);
@@ -52,19 +69,64 @@ std::string reported_text(TextFormat format, const Planned& planned) {
   return {};
 }
 
-/// A saved report has no question to report on: its plan's figures are what there is.
+/// Returns a saved report, which has no question but the figures of its plans.
 std::string saved_text(TextFormat format, const Planned& planned) {
   const std::string& file = planned.scenario.report;
   if (format == TextFormat::json) return json_text(parse_json(read_file(file), file));
-  // Not owned: the subject is gone before the plan.
+  // Not owned: the plan outlives the subject.
   const PlannedPtr borrowed(PlannedPtr{}, &planned);
   Compared alone;
   for (std::size_t i = 0; i < planned.answer.plans.size(); ++i)
-    alone.subjects.push_back({QString::fromStdString(planned.answer.plans[i].id()), borrowed, i});
+    alone.subjects.push_back({qt(planned.answer.plans[i].id()), borrowed, i});
   return compared_text(format, alone);
 }
 
 }  // namespace
+
+bool is_complete(const Compared& compared) {
+  return std::ranges::none_of(compared.subjects,
+                              [](const Subject& subject) { return subject.stale || subject.planned->draft; });
+}
+
+ScenarioComparison scenario_comparison(const Compared& compared) {
+  ScenarioComparison all{.file = compared.file.empty() ? "this window" : compared.file, .scenarios = {}};
+  for (const Subject& each : compared.subjects) {
+    all.places.push_back(all.scenarios.size());
+    all.scenarios.push_back(scenario_of(each));
+  }
+  all.baseline = static_cast<std::size_t>(std::max(compared.baseline, 0));
+  all.differences = compared.differences;
+  all.unit = compared.subjects[all.baseline].question().unit;
+  return all;
+}
+
+QString comparison_text(const Compared& compared) {
+  constexpr int kUnlimited = 100'000;
+  return qt(
+      render_text(scenario_table(scenario_comparison(compared)), {.width = kUnlimited, .color = false}));
+}
+
+QString comparison_html(const Compared& compared) {
+  const Table table = scenario_table(scenario_comparison(compared));
+  QString html = QStringLiteral("<table cellspacing=\"0\" cellpadding=\"3\"><thead><tr>");
+  for (const Column& column : table.columns)
+    html += html_cell(QStringLiteral("th"), column.heading, column.right);
+  html += QStringLiteral("</tr></thead>");
+  for (const Row& row : table.rows) {
+    html += QStringLiteral("<tr>");
+    for (std::size_t i = 0; i < row.cells.size(); ++i)
+      html += html_cell(QStringLiteral("td"), row.cells[i], table.columns[i].right);
+    html += QStringLiteral("</tr>");
+  }
+  return html + QStringLiteral("</table>");
+}
+
+std::unique_ptr<QMimeData> comparison_data(const Compared& compared) {
+  auto data = std::make_unique<QMimeData>();
+  data->setText(comparison_text(compared));
+  data->setHtml(comparison_html(compared));
+  return data;
+}
 
 QByteArray report_as(TextFormat format, const Planned& planned) {
   return QByteArray::fromStdString(planned.saved ? saved_text(format, planned)
@@ -76,25 +138,28 @@ QByteArray comparison_as(TextFormat format, const Compared& compared) {
   return QByteArray::fromStdString(compared_text(format, compared));
 }
 
+std::vector<std::pair<std::string, std::string>> strategy_options(const Strategy& strategy) {
+  const Offload offload{strategy.offload_optimizer, strategy.offload_parameters};
+  std::vector<std::pair<std::string, std::string>> options{{"--zero", std::to_string(strategy.zero_stage)},
+                                                           {"--tp", std::to_string(strategy.layout.tensor)},
+                                                           {"--offload", std::string(to_name(offload))}};
+  for (auto& each : token_options(strategy)) options.push_back(std::move(each));
+  return options;
+}
+
 std::vector<std::string> pinned_arguments(const Subject& subject) {
   const std::vector<std::string>& arguments = subject.planned->scenario.arguments;
   if (subject.index == 0) return arguments;
-  const Strategy& s = subject.plan().strategy;
-  const Offload offload{s.offload_optimizer, s.offload_parameters};
-  std::vector<std::pair<std::string, std::string>> pinned{{"--zero", std::to_string(s.zero_stage)},
-                                                          {"--tp", std::to_string(s.layout.tensor)},
-                                                          {"--offload", std::string(to_name(offload))}};
-  for (auto& each : token_options(s)) pinned.push_back(std::move(each));
-  return with_options(arguments, pinned);
+  return with_options(arguments, strategy_options(subject.plan().strategy));
 }
 
 QString copy_as_command(const Scenario& scenario) {
-  return scenario.report.empty() ? QString::fromStdString(command_line(scenario.arguments)) : QString();
+  return scenario.report.empty() ? qt(command_line(scenario.arguments)) : QString();
 }
 
 QString copy_as_command(const Subject& subject) {
   if (subject.planned->saved) return {};
-  return QString::fromStdString(command_line(pinned_arguments(subject)));
+  return qt(command_line(pinned_arguments(subject)));
 }
 
 QString write_whole_file(const QString& path, const QByteArray& content) {

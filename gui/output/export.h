@@ -1,34 +1,60 @@
 #pragma once
-// What is copied and saved as text.
+// Text that is copied and saved: plans and comparisons as the command line prints them.
 
 #include <QByteArray>
 #include <QString>
+#include <memory>
 
-#include "gui/output/comparison_text.h"
+#include "cli/report/scenario_report.h"
+#include "gui/session/planned.h"
+
+class QMimeData;
 
 namespace zplan::gui {
 
+/// The contents of the comparison.
+struct Compared {
+  Subjects subjects;   ///< not empty
+  int baseline{-1};    ///< index of the subject that differences refer to; -1: the first
+  bool differences{};  ///< rows in which all subjects are equal are left out
+  std::string file{};  ///< file of the scenarios; empty: not saved
+};
+
+/// True if no figure is a first estimate.
+[[nodiscard]] bool is_complete(const Compared& compared);
+
+/// Returns the comparison in the command line's form, in which every subject is a scenario.
+[[nodiscard]] ScenarioComparison scenario_comparison(const Compared& compared);
+
+/// Returns the table alone, aligned with blanks.
+[[nodiscard]] QString comparison_text(const Compared& compared);
+/// Returns the table alone as HTML.
+[[nodiscard]] QString comparison_html(const Compared& compared);
+/// Returns both for the clipboard.
+[[nodiscard]] std::unique_ptr<QMimeData> comparison_data(const Compared& compared);
+
 enum class TextFormat { plain, markdown, csv, json };
 
-/// What `zplan` prints for the scenario, with --markdown, --csv or --json as the format says, to the byte. Of
-/// a report that was saved, its JSON as it was and, in the other formats, the figures that it has. Throws
-/// InputError where such a report cannot be read any more.
+/// Returns what `zplan` prints for the scenario, with --markdown, --csv or --json by the format, to the byte.
+/// For a saved report, returns its JSON unchanged and, in the other formats, the figures that it has. Throws
+/// InputError if such a report is no longer readable.
 [[nodiscard]] QByteArray report_as(TextFormat format, const Planned& planned);
-/// What `zplan compare FILE.zplan` prints, with --markdown, --csv or --json; one scenario by itself as
-/// `zplan` reports it. Throws likewise.
+/// Returns what `zplan compare FILE.zplan` prints in that format; a single scenario as report_as does. Throws
+/// InputError as report_as does.
 [[nodiscard]] QByteArray comparison_as(TextFormat format, const Compared& compared);
 
-/// The arguments with which `zplan` makes this one plan of a scenario: as they are where it is the one that
-/// is recommended anyway.
+/// Returns the options that fix a strategy, with values, but for the size of the micro-batch.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> strategy_options(const Strategy& strategy);
+/// Returns the arguments with which `zplan` makes exactly this plan of a scenario; those of the scenario if
+/// the plan is its recommended one.
 [[nodiscard]] std::vector<std::string> pinned_arguments(const Subject& subject);
 
-/// "zplan --model 8B …" for a shell; empty for a report that was saved, which no command made.
+/// Returns "zplan --model 8B …" for a shell; empty for a saved report.
 [[nodiscard]] QString copy_as_command(const Scenario& scenario);
-/// The same with the strategy pinned where it is not the one that zplan recommends by itself.
+/// Returns the same with the strategy pinned, unless it is the recommended one.
 [[nodiscard]] QString copy_as_command(const Subject& subject);
 
-/// The whole file or, where that fails, none of it and what was there before. Returns what went wrong, naming
-/// the file; empty where nothing did.
+/// Writes the whole file or, on failure, nothing. Returns an error that names the file; empty on success.
 [[nodiscard]] QString write_whole_file(const QString& path, const QByteArray& content);
 
 }  // namespace zplan::gui

@@ -20,6 +20,7 @@
 #include "cli/options/strategy_words.h"
 #include "gui/output/export.h"
 #include "gui/output/text_label.h"
+#include "gui/session/words.h"
 #include "hardware_profiles/cluster.h"
 #include "planner/check/readers/read.h"
 #include "planner/question/work.h"
@@ -28,28 +29,17 @@ namespace zplan::gui {
 
 namespace {
 
-std::optional<check::Format> format_of(const std::string& file) {
-  return check::recognised(read_file(file), file).format;
-}
-
-/// Options that say what a log is of. A measured run had a micro-batch of one size.
+/// Returns the options that describe the run of a log. A measured run has one size of micro-batch.
 std::vector<std::string> plan_arguments(const Subject& subject) {
-  const Strategy& s = subject.plan().strategy;
-  const Offload offload{s.offload_optimizer, s.offload_parameters};
-  std::vector<std::pair<std::string, std::string>> pinned{
-      {"--zero", std::to_string(s.zero_stage)},
-      {"--tp", std::to_string(s.layout.tensor)},
-      {"--offload", std::string(to_name(offload))},
-      {"--micro-batch", std::to_string(s.micro_batch_size)}};
-  for (auto& each : token_options(s)) pinned.push_back(std::move(each));
+  const Strategy& strategy = subject.plan().strategy;
+  std::vector<std::pair<std::string, std::string>> pinned = strategy_options(strategy);
+  pinned.emplace_back("--micro-batch", std::to_string(strategy.micro_batch_size));
   return with_options(subject.planned->scenario.arguments, pinned);
 }
 
-QStringList lines_of(const std::string& text) {
-  return QString::fromStdString(text).split(u'\n', Qt::SkipEmptyParts);
-}
+QStringList lines_of(const std::string& text) { return qt(text).split(u'\n', Qt::SkipEmptyParts); }
 
-/// In the language of the window; the command line's are English.
+/// Replaces the table's English headings by translated ones.
 Table with_headings(Table table, const QStringList& headings) {
   for (std::size_t i = 0; i < table.columns.size() && static_cast<qsizetype>(i) < headings.size(); ++i)
     table.columns[i].heading = headings[static_cast<qsizetype>(i)].toStdString();
@@ -58,21 +48,20 @@ Table with_headings(Table table, const QStringList& headings) {
 
 std::vector<QVariant> sizes_of_errors(const CheckReport& report) {
   std::vector<QVariant> sizes;
-  // What was not judged comes last.
+  // Records that were not judged come last.
   for (const check::Record& each : report.records)
     sizes.emplace_back(each.judged() ? std::abs(*each.error) : -1.0);
   return sizes;
 }
 
-/// Why a record was not judged, or what it fails by; where it is from.
+/// Returns a tooltip for each record: where it is from, and why it was not judged or how it failed.
 QStringList hints_of(const CheckReport& report) {
   QStringList hints;
   for (const check::Record& each : report.records) {
-    QStringList lines{QString::fromStdString(each.id), QString::fromStdString(each.file)};
-    if (!each.part.empty()) lines << QString::fromStdString(each.part);
-    if (each.skip.any())
-      lines << MeasurementsDialog::tr("Not modelled: %1").arg(QString::fromStdString(each.skip.text()));
-    if (!each.failure.empty()) lines << QString::fromStdString(each.failure);
+    QStringList lines{qt(each.id), qt(each.file)};
+    if (!each.part.empty()) lines << qt(each.part);
+    if (each.skip.any()) lines << MeasurementsDialog::tr("Not modelled: %1").arg(qt(each.skip.text()));
+    if (!each.failure.empty()) lines << qt(each.failure);
     hints << lines.join(u'\n');
   }
   return hints;
@@ -93,14 +82,6 @@ QTableView* make_table(QAbstractItemModel* model, const QString& name) {
 
 }  // namespace
 
-bool is_measurement(const QString& file) {
-  try {
-    return format_of(file.toStdString()).has_value();
-  } catch (const InputError&) {
-    return false;
-  }
-}
-
 CheckedFiles check_files(const QStringList& files, const std::optional<Subject>& plan,
                          const Environment& environment) {
   std::vector<std::string> words;
@@ -108,7 +89,8 @@ CheckedFiles check_files(const QStringList& files, const std::optional<Subject>&
   for (const QString& each : files) {
     words.push_back(each.toStdString());
     if (QFileInfo(each).isDir()) continue;
-    const std::optional<check::Format> format = format_of(words.back());
+    const std::optional<check::Format> format =
+        check::recognised(read_file(words.back()), words.back()).format;
     needs_plan = needs_plan || (format && check::needs_plan(*format));
   }
   std::vector<std::string> arguments;
@@ -231,7 +213,7 @@ void MeasurementsDialog::show_result(CheckedFiles result) {
   arrange_records();
 }
 
-/// Figures first; what most records share comes last.
+/// Moves the columns that most records share to the end.
 void MeasurementsDialog::arrange_records() {
   constexpr int kRun = 0, kFile = 1, kKind = 2, kWidestRun = 400;
   QHeaderView* header = records_view_->horizontalHeader();
@@ -243,9 +225,8 @@ void MeasurementsDialog::arrange_records() {
 QStringList MeasurementsDialog::remarks() const {
   QStringList lines;
   const CheckReport& report = result_->report;
-  if (const std::string fits = fits_sentence(report.fits); !fits.empty())
-    lines << QString::fromStdString(fits);
-  for (const std::string& each : report.failures) lines << tr("Fails: %1").arg(QString::fromStdString(each));
+  if (const std::string fits = fits_sentence(report.fits); !fits.empty()) lines << qt(fits);
+  for (const std::string& each : report.failures) lines << tr("Fails: %1").arg(qt(each));
   return lines + result_->notes;
 }
 
@@ -266,8 +247,7 @@ void MeasurementsDialog::set_worst_first(bool worst_first) {
 }
 
 void MeasurementsDialog::copy() const {
-  if (result_)
-    QApplication::clipboard()->setText(QString::fromStdString(markdown_of(check_document(result_->report))));
+  if (result_) QApplication::clipboard()->setText(qt(markdown_of(check_document(result_->report))));
 }
 
 }  // namespace zplan::gui

@@ -20,32 +20,29 @@ class QTableView;
 
 namespace zplan::gui {
 
-/// Predictions against measurements, as `zplan check` has them.
+/// Predictions compared with measurements, as `zplan check` does it.
 struct CheckedFiles {
   CheckReport report;
-  QStringList notes;  ///< what was passed over, or goes only so far
+  QStringList notes;  ///< what was skipped or only partly compared
 };
 
-/// Whether `zplan check` takes the file. Only its text says so; a broken one is none.
-[[nodiscard]] bool is_measurement(const QString& file);
-
-/// Logs and snapshots do not say what was run: `plan` does, where there is one. Throws InputError naming file
-/// and place.
+/// Compares files of measurements with predictions. Logs and snapshots do not state what was run: `plan`
+/// does. Throws InputError that names file and place.
 [[nodiscard]] CheckedFiles check_files(const QStringList& files, const std::optional<Subject>& plan,
                                        const Environment& environment);
 
-/// Which were predicted how well: a summary, then every record.
+/// Shows how well measurements were predicted: a summary, then every record.
 class MeasurementsDialog : public QDialog {
   Q_OBJECT
 
  public:
   explicit MeasurementsDialog(Environment environment, QWidget* parent = nullptr);
-  /// A check that is under way ends at its next step.
+  /// Stops a running check at its next step.
   ~MeasurementsDialog() override;
   MeasurementsDialog(const MeasurementsDialog&) = delete;
   MeasurementsDialog& operator=(const MeasurementsDialog&) = delete;
 
-  /// Off the GUI thread; a later one takes an earlier one's place.
+  /// Checks the files off the GUI thread; replaces an earlier check.
   void check(const QStringList& files, const std::optional<Subject>& plan = {});
 
   [[nodiscard]] const std::optional<CheckedFiles>& result() const { return result_; }
@@ -56,7 +53,7 @@ class MeasurementsDialog : public QDialog {
   void copy() const;
 
  Q_SIGNALS:
-  /// There is a result, or a problem.
+  /// The check is done, with a result or a problem.
   void checked();
 
  private:
@@ -70,7 +67,7 @@ class MeasurementsDialog : public QDialog {
   Environment environment_;
   QThreadPool thread_;
   int asked_{};                                 ///< number of the latest check
-  std::shared_ptr<std::atomic<bool>> dropped_;  ///< of that: nobody waits for it any more
+  std::shared_ptr<std::atomic<bool>> dropped_;  ///< stops the latest check
   std::optional<CheckedFiles> result_;
   QString problem_;
   TextTableModel summary_, records_;

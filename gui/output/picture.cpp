@@ -25,10 +25,10 @@ struct Pictures {
   Q_DECLARE_TR_FUNCTIONS(zplan::gui::Pictures)
 };
 
-constexpr int kScale = 2;            // pixels of a file for one of the screen
-constexpr qreal kMostSide = 16'384;  // of a picture on the screen
+constexpr int kScale = 2;            // pixels of a file per unit of the screen
+constexpr qreal kMostSide = 16'384;  // largest width and height, in units of the screen
 
-/// With it, a font has the same size in units of every device.
+/// Returns the screen's dots per inch. With it, a font has the same size in units of every device.
 int screen_resolution() {
   const QScreen* screen = QGuiApplication::primaryScreen();
   return screen == nullptr ? 96 : static_cast<int>(std::lround(screen->logicalDotsPerInch()));
@@ -46,7 +46,7 @@ void paint_picture(QPainter& painter, const Picture& picture, const QRectF& area
   painter.restore();
 }
 
-/// The content of a file; empty where it could not be made.
+/// Returns the content of a file; empty on failure.
 using Encoder = QByteArray (*)(const Picture&);
 
 QByteArray as_png(const Picture& picture) {
@@ -103,9 +103,8 @@ bool can_be_drawn(const QSizeF& size) {
 }
 
 // ---- on paper
-// --------------------------------------------------------------------------------------------------
 
-/// A page that fills from top to bottom.
+/// A page that is filled from top to bottom.
 class Sheet {
  public:
   Sheet(QPrinter& printer, QPainter& painter)
@@ -117,7 +116,7 @@ class Sheet {
   [[nodiscard]] const QRectF& area() const { return area_; }
   [[nodiscard]] qreal line() const { return QFontMetricsF(painter_.font(), &printer_).lineSpacing(); }
 
-  /// Room below what is there; on the next page where that is too little. Nothing is higher than a page.
+  /// Returns the room for the next item of this height, on the next page if necessary. At most a page.
   QRectF take(qreal height) {
     if (top_ > 0 && top_ + height > area_.height()) next();
     const QRectF room(0, top_, area_.width(), std::min(height, area_.height()));
@@ -132,7 +131,7 @@ class Sheet {
   }
 
  private:
-  /// The page's number below its area.
+  /// Draws the page number below the area.
   void finish() {
     painter_.drawText(QRectF(0, area_.height() + line(), area_.width(), line()),
                       Qt::AlignRight | Qt::AlignBottom, Pictures::tr("Page %1").arg(page_));
@@ -157,7 +156,7 @@ void print_title(const QString& title, QPainter& painter, Sheet& sheet) {
   painter.restore();
 }
 
-/// As wide as the page, or as high where that comes first.
+/// Prints a picture as large as the page's width and height allow.
 void print_picture(const Picture& picture, QPainter& painter, Sheet& sheet) {
   if (!can_be_drawn(picture.size)) return;
   const QSizeF heading(sheet.area().width(), picture.title.isEmpty() ? 0 : 1.5 * sheet.line());
@@ -173,7 +172,7 @@ void print_picture(const Picture& picture, QPainter& painter, Sheet& sheet) {
   painter.restore();
 }
 
-/// On pages of its own, as many as it takes.
+/// Prints a table on pages of its own.
 void print_table(const QString& html, QPrinter& printer, QPainter& painter, Sheet& sheet, bool first) {
   if (html.isEmpty()) return;
   QTextDocument document;
@@ -235,7 +234,7 @@ QPalette paper_palette() {
 }
 
 QString print(QPrinter& printer, const Pages& pages) {
-  // Charts and text measure alike then, as they do on the screen; what is drawn stays lines and letters.
+  // At the screen's resolution charts and text have the same proportions as on the screen.
   printer.setResolution(screen_resolution());
   printer.setDocName(pages.title);
   QPainter painter;

@@ -1,5 +1,5 @@
 #pragma once
-// Charts as files and on paper. What paints them is a function, so that nothing here knows a chart.
+// Writes and prints charts, which are passed as paint functions.
 
 #include <QColor>
 #include <QImage>
@@ -13,35 +13,35 @@ class QPrinter;
 
 namespace zplan::gui {
 
-/// Paints into a rectangle whose units are the screen's: pixels before scaling.
+/// Paints into a rectangle in units of the screen: pixels before scaling.
 using Paint = std::function<void(QPainter&, const QRectF&)>;
 
 struct Picture {
   QString title;
-  QSizeF size;        ///< on the screen
-  QColor background;  ///< what the paint is made for; charts leave it free
+  QSizeF size;        ///< in units of the screen
+  QColor background;  ///< filled before `paint`
   Paint paint;
 };
 
-/// Two pixels for each of the screen, for text that stays sharp.
+/// Returns the picture with two pixels for each unit of the screen, for sharp text.
 [[nodiscard]] QImage draw_picture(const Picture& picture);
 
-/// PNG, SVG or PDF, as the file's name ends. Returns what went wrong, naming the file, and leaves then what
-/// was there before; empty where nothing did.
+/// Writes PNG, SVG or PDF by the suffix of the name. Returns an error that names the file, and then leaves an
+/// existing file as it was; empty on success.
 [[nodiscard]] QString write_picture(const QString& path, const Picture& picture);
-/// Of QFileDialog.
+/// Returns the name filter for QFileDialog.
 [[nodiscard]] QString picture_filter();
 
-/// Colours on white paper, whatever the screen's are.
+/// Returns colours for white paper.
 [[nodiscard]] QPalette paper_palette();
 
-/// What is printed: a title, charts as wide as the page one below the other, then a table.
+/// The contents of a print: a title, charts as wide as the page, then a table.
 struct Pages {
   QString title;
   std::vector<Picture> pictures;  ///< painted for paper_palette()
   QString table;                  ///< HTML; empty: none
 };
-/// Returns what went wrong; empty where nothing did.
+/// Prints the pages. Returns an error; empty on success.
 [[nodiscard]] QString print(QPrinter& printer, const Pages& pages);
 
 }  // namespace zplan::gui

@@ -5,7 +5,7 @@ class QWidget;
 
 namespace zplan::gui {
 
-/// For sentences: wrapped, as they are without markup, and to be selected with the mouse and the keyboard.
+/// Returns a label for sentences: plain text, wrapped, selectable with mouse and keyboard.
 [[nodiscard]] QLabel* text_label(QWidget* parent = nullptr);
 
 }  // namespace zplan::gui

@@ -31,7 +31,7 @@ QString section(const QString& title, const QString& content) {
   return content.isEmpty() ? content : heading(title) + content;
 }
 
-/// Labels of the command line's header.
+/// Returns the translated label of a block of the command line's header.
 QString label_of(const std::string& label) {
   static const char* const known[]{QT_TRANSLATE_NOOP("zplan::gui::WhyView", "Model"),
                                    QT_TRANSLATE_NOOP("zplan::gui::WhyView", "Cluster"),
@@ -43,7 +43,7 @@ QString label_of(const std::string& label) {
   return qt(label);
 }
 
-/// The block of that label.
+/// Returns the header's block with that label as HTML.
 QString block(const Report& report, std::string_view label) {
   for (const HeaderBlock& each : header_blocks(report))
     if (each.label == label) {
@@ -56,7 +56,7 @@ QString block(const Report& report, std::string_view label) {
   return {};
 }
 
-/// A draft has no sentences yet.
+/// Returns the sentences about a plan; none for a draft.
 std::vector<std::string> sentences_of(const Plan& plan, const Question& question) {
   std::vector<std::string> sentences = plan.why;
   if (!sentences.empty()) sentences.insert(sentences.begin() + 1, range_sentence(plan, question));

@@ -8,11 +8,11 @@ class QTextBrowser;
 
 namespace zplan::gui {
 
-/// "Fits: zero3 needs 34.1 GiB of 39.1 GiB available per GPU".
+/// Returns "Fits: zero3 needs 34.1 GiB of 39.1 GiB available per GPU".
 [[nodiscard]] QString headline_of(const Planned& planned);
 
-/// Why the shown plan fits or does not, what others lack, what cannot be, what was assumed and warned of:
-/// what `zplan` says above and below its table.
+/// Shows the sentences that `zplan` prints above and below its table: why the plan fits or not, what others
+/// lack, what is impossible, assumptions and warnings.
 class WhyView : public QWidget {
   Q_OBJECT
   Q_PROPERTY(QString headline READ headline NOTIFY headline_changed)
@@ -20,9 +20,9 @@ class WhyView : public QWidget {
  public:
   explicit WhyView(QWidget* parent = nullptr);
   void show_plan(PlannedPtr planned);
-  /// Of the plan that is shown, whether this can be seen or not; empty without one.
+  /// Returns the headline of the plan, also while the widget is hidden; empty without a plan.
   [[nodiscard]] const QString& headline() const { return headline_; }
-  /// All that it says, without marks; what is not made yet is made for it.
+  /// Returns the whole text without markup.
   [[nodiscard]] QString text();
 
  Q_SIGNALS:

@@ -1,5 +1,5 @@
 #pragma once
-// Files that come into the session and go out of it.
+// Reads files into the session and writes it to files.
 
 #include <QObject>
 #include <QStringList>
@@ -8,33 +8,35 @@
 
 namespace zplan::gui {
 
+/// The session as a document: its file, whether it was modified, and the files opened before.
 class Documents : public QObject {
   Q_OBJECT
 
  public:
   explicit Documents(Session& session, QObject* parent = nullptr);
 
-  /// Adds what the files hold: scenarios, saved reports, a model or a ds_config as a scenario made of the
-  /// current one. Files that cannot be used change nothing and are named in one message.
+  /// Adds the contents of the files: scenarios and saved reports as they are, a model or a ds_config as a
+  /// copy of the current scenario that uses it. Unusable files change nothing and are named in one message.
   void add(const QStringList& paths);
-  /// A scenario file in place of everything; anything else is added. False where it cannot be used.
+  /// Replaces the session by a scenario file, or adds a file of another format. Returns false if it is
+  /// unusable.
   bool open(const QString& path);
   bool save(const QString& path);
-  /// An empty session without a file.
+  /// Empties the session and forgets its file.
   void close();
-  /// The session came from that file, or from none, and has changed since or not.
+  /// Sets the file of the session (empty: none) and whether the session differs from it.
   void set_file(const QString& path, bool modified);
 
   [[nodiscard]] const QString& file() const { return file_; }  ///< empty: none
   [[nodiscard]] bool is_modified() const;
-  [[nodiscard]] QStringList recent() const;  ///< that are still there, latest first
+  [[nodiscard]] QStringList recent() const;  ///< files that still exist, latest first
   void forget_recent();
 
  Q_SIGNALS:
-  void about_to_replace();  ///< the whole session, by what a file holds or by nothing
+  void about_to_replace();  ///< before the whole session is replaced or emptied
   void problem(const QString& message);
-  void measurements(const QString& path);  ///< a file that predictions are compared with
-  void changed();                          ///< file, whether it is modified, or recent files
+  void measurements(const QString& path);  ///< a file of measurements was opened
+  void changed();                          ///< the file, its modification or the recent files changed
 
  private:
   void add_one(const QString& path);
@@ -43,7 +45,7 @@ class Documents : public QObject {
 
   Session& session_;
   QString file_;
-  bool modified_before_{};  ///< changes that the undo stack does not know
+  bool modified_before_{};  ///< modified before the undo stack began
 };
 
 }  // namespace zplan::gui

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// After a change so long is waited for the next, so that a dragged slider is not written two hundred times.
+/// Delay between a change and saving, so that dragging a slider does not write hundreds of files.
 constexpr auto kPause = 300ms;
 constexpr int kMostWindows = 32;
 
@@ -29,7 +29,7 @@ KeptSession::KeptSession(Session& session, const QString& folder, QObject* paren
   for (int n = 1; n <= kMostWindows && file_.isEmpty(); ++n) {
     const QString stem = QDir(folder).filePath(QStringLiteral("session-%1").arg(n));
     lock_ = std::make_unique<QLockFile>(stem + QStringLiteral(".lock"));
-    lock_->setStaleLockTime(0);  // however long a window is open, the file is its own
+    lock_->setStaleLockTime(0);  // never stale: a window may stay open for weeks
     if (lock_->tryLock(0)) file_ = stem + QStringLiteral(".zplan");
   }
   const auto changed = [this] { later(); };
@@ -94,7 +94,7 @@ bool KeptSession::keep_now() {
     has_failed_ = false;
     return true;
   } catch (const InputError& error) {
-    // Said once: the disk may stay full for a while.
+    // Reported once: the disk may stay full for a while.
     if (!std::exchange(has_failed_, true))
       Q_EMIT failed(tr("The session is not kept: %1").arg(QString::fromUtf8(error.what())));
     return false;

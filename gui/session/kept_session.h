@@ -1,5 +1,5 @@
 #pragma once
-// The session on disk, kept as it changes: a window that is killed comes back with it.
+// Saves the session to disk while it changes, so that a killed window can be restored.
 
 #include <QLockFile>
 #include <QObject>
@@ -11,33 +11,33 @@
 
 namespace zplan::gui {
 
+/// The session's copy on disk. Each open window has a file of its own.
 class KeptSession : public QObject {
   Q_OBJECT
 
  public:
-  /// Each window that is open keeps a file of its own in `folder`, which is made where it is not there.
+  /// Saves to the first file in `folder` that no other window uses; creates the folder.
   KeptSession(Session& session, const QString& folder, QObject* parent = nullptr);
-  /// Keeps what is not kept yet.
+  /// Saves pending changes.
   ~KeptSession() override;
   KeptSession(const KeptSession&) = delete;
   KeptSession& operator=(const KeptSession&) = delete;
 
-  /// Whether something was kept.
+  /// True if a saved session exists.
   [[nodiscard]] bool has_kept() const;
-  /// Loads what was kept into the session. Throws InputError where that cannot be read; the file is then
-  /// moved aside, to "….broken".
+  /// Loads the saved session. Throws InputError if it is unreadable, after renaming the file to "….broken".
   void restore();
-  /// The scenario file that the session came from, and whether it had changed since: kept beside it.
+  /// Stores the scenario file that the session came from, and whether it was modified since.
   void keep_document(const QString& file, bool modified) const;
   [[nodiscard]] QString document() const;
   [[nodiscard]] bool is_document_modified() const;
-  /// The file with what was kept before this window was opened with something else; empty: none.
+  /// Returns the file of the session that set_aside() kept; empty if there is none.
   [[nodiscard]] QString previous() const;
-  /// Moves what was kept to previous().
+  /// Moves the saved session to previous().
   void set_aside();
 
   [[nodiscard]] const QString& file() const { return file_; }
-  /// False where it cannot be kept.
+  /// Saves at once; returns false on failure.
   bool keep_now();
 
  Q_SIGNALS:
@@ -48,7 +48,7 @@ class KeptSession : public QObject {
   [[nodiscard]] QString key(const char* name) const;
 
   Session& session_;
-  QString file_;  ///< empty: nothing can be kept
+  QString file_;  ///< empty: saving is not possible
   std::unique_ptr<QLockFile> lock_;
   QTimer pause_;
   bool has_failed_{};

@@ -1,5 +1,5 @@
 #pragma once
-// From a scenario to its answer: a value made off the GUI thread and then only read.
+// A planned scenario: made off the GUI thread, read-only afterwards.
 
 #include <QString>
 #include <memory>
@@ -9,11 +9,11 @@
 
 namespace zplan::gui {
 
-/// What planning a scenario gave.
+/// A scenario with its answer.
 using Planned = PlannedScenario;
 using PlannedPtr = std::shared_ptr<const Planned>;
 
-/// Why a scenario has no answer.
+/// The reason why a scenario has no answer.
 struct Problem {
   QString place;  ///< option or file: "--gpus"
   QString text;   ///< one line, place included
@@ -22,10 +22,12 @@ struct Problem {
 
 using zplan::Depth;
 
-/// The answer that `zplan` with the scenario's arguments gives, or a first one, for which `likely` is the id
-/// of the plan that will probably be shown. Throws InputError.
-[[nodiscard]] PlannedPtr plan_scenario(const Scenario& scenario, const Environment& environment, Depth depth,
-                                       const std::string& likely = {});
+/// Plans a scenario as `zplan` does with its arguments. A glance plans only the plan with the id `likely`.
+/// Throws InputError.
+[[nodiscard]] inline PlannedPtr plan_scenario(const Scenario& scenario, const Environment& environment,
+                                              Depth depth, const std::string& likely = {}) {
+  return std::make_shared<const Planned>(planned_scenario(scenario, environment, depth, likely));
+}
 
 /// One column of a comparison: a plan with the question that it answers.
 struct Subject {
@@ -33,10 +35,10 @@ struct Subject {
   PlannedPtr planned;
   std::size_t index{};  ///< of the plan in planned->answer.plans
   quint64 scenario{};   ///< id in the session
-  bool stale{};         ///< the question is another by now and has no answer
+  bool stale{};         ///< the question changed and the new one has no answer
   [[nodiscard]] const Plan& plan() const { return planned->answer.plans[index]; }
   [[nodiscard]] const Question& question() const { return planned->question; }
-  /// Whether its figures are first estimates, or not of the question as it is now.
+  /// True if the figures are first estimates or belong to an earlier question.
   [[nodiscard]] bool is_draft() const { return stale || (planned->draft && index != planned->shown); }
 };
 using Subjects = std::vector<Subject>;

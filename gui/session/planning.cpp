@@ -7,6 +7,7 @@
 #include <utility>
 #include <variant>
 
+#include "gui/session/words.h"
 #include "models/base/error.h"
 #include "planner/question/work.h"
 
@@ -16,12 +17,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// So long after the last change the full answer is begun: longer than the pauses of a hand on a slider.
+/// Delay from the last change to the full answer: longer than the pauses of a hand on a slider.
 constexpr auto kQuiet = 80ms;
 
 using Outcome = std::variant<PlannedPtr, Problem>;
 
-/// Nothing where it was dropped on the way.
+/// Returns the answer or the problem; nothing if the task was dropped meanwhile.
 std::optional<Outcome> outcome(const Scenario& scenario, const Environment& environment, Depth depth,
                                const std::string& likely, const std::atomic<bool>& dropped) {
   const Work work(&dropped);
@@ -30,7 +31,7 @@ std::optional<Outcome> outcome(const Scenario& scenario, const Environment& envi
   } catch (const Stopped&) {
     return std::nullopt;
   } catch (const InputError& error) {
-    return Problem{QString::fromStdString(error.place()), QString::fromUtf8(error.what())};
+    return Problem{qt(error.place()), QString::fromUtf8(error.what())};
   } catch (const std::bad_alloc&) {
     return Problem{{}, Planning::tr("out of memory")};
   } catch (const std::exception& error) {
@@ -50,7 +51,7 @@ Planning::Planning(Environment environment, QObject* parent)
 }
 
 Planning::~Planning() {
-  for (const TaskPtr& each : std::as_const(asked_)) each->dropped = true;  // others are already
+  for (const TaskPtr& each : std::as_const(asked_)) each->dropped = true;
   for (QThreadPool* each : {&drafts_, &answers_}) {
     each->clear();
     each->waitForDone();
@@ -82,7 +83,7 @@ void Planning::start(QThreadPool& thread, const TaskPtr& task, Depth depth) {
     if (task->dropped) return;
     const auto made = outcome(task->scenario, environment_, depth, task->likely, task->dropped);
     if (!made) return;
-    // Delivered in the GUI thread, or not at all where the object is gone.
+    // Runs in the GUI thread, or not at all if this object is gone.
     const auto deliver = [this, task, made] {
       if (task->dropped) return;
       if (const auto* problem = std::get_if<Problem>(&*made)) {

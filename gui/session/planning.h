@@ -1,5 +1,5 @@
 #pragma once
-// Planning off the GUI thread. Who asks again before the answer is there gets the later answer only.
+// Plans scenarios off the GUI thread.
 
 #include <QHash>
 #include <QObject>
@@ -12,8 +12,9 @@
 
 namespace zplan::gui {
 
-/// An answer comes twice: a draft at once, or a glance at the plan that stood for the scenario before, which
-/// is what a slider that is dragged shows, and all of it when the scenario has not changed for a moment.
+/// Answers each question in two steps: first a draft, or a glance at the plan that was shown before (while a
+/// slider is dragged), then the full answer once the scenario has not changed for 80 ms. A later question
+/// about the same scenario replaces an earlier one.
 class Planning : public QObject {
   Q_OBJECT
 
@@ -21,35 +22,35 @@ class Planning : public QObject {
   using Id = quint64;  ///< of a scenario of the session
 
   explicit Planning(Environment environment, QObject* parent = nullptr);
-  /// What is under way ends at its next step, what waits is dropped.
+  /// Stops running work at its next step and drops what waits.
   ~Planning() override;
   Planning(const Planning&) = delete;
   Planning& operator=(const Planning&) = delete;
 
-  /// Plans the scenario, in place of whatever was asked for under this id before.
-  /// `likely`: id of the plan that will probably be shown, if one is known.
+  /// Plans the scenario and drops earlier work under this id. `likely`: the id of the plan that will probably
+  /// be shown, empty if unknown.
   void ask(Id id, const Scenario& scenario, const std::string& likely = {});
-  /// Whether a first look at the likely plan alone will do in place of a draft of all.
+  /// Sets whether the first step plans the likely plan alone instead of drafting all.
   void set_glances(bool glances) { glances_ = glances; }
-  /// No answer for this id any more.
+  /// Drops the work for this id.
   void forget(Id id);
   [[nodiscard]] bool is_idle() const { return asked_.isEmpty(); }
   [[nodiscard]] const Environment& environment() const { return environment_; }
 
  Q_SIGNALS:
-  /// A draft or a glance, then the full answer; or else one failure.
+  // Emitted for a draft or a glance, and for the full answer; on failure `failed` once.
   void planned(zplan::gui::Planning::Id id, zplan::gui::PlannedPtr planned);
   void failed(zplan::gui::Planning::Id id, zplan::gui::Problem problem);
   void idle();
 
  private:
-  /// A scenario that is asked for. Shared with the thread that works on it.
+  /// A scenario to plan, shared with the thread that plans it.
   struct Task {
     Id id{};
     Scenario scenario;
     std::string likely;
-    std::atomic<bool> dropped{};  ///< nobody waits for it any more: planning it stops
-    bool drafted{};               ///< its draft was shown and its full answer is not yet begun
+    std::atomic<bool> dropped{};  ///< its answer is no longer wanted
+    bool drafted{};               ///< its draft was shown and its full answer has not begun
   };
   using TaskPtr = std::shared_ptr<Task>;
   void start(QThreadPool& thread, const TaskPtr& task, Depth depth);
@@ -58,9 +59,9 @@ class Planning : public QObject {
 
   Environment environment_;
   bool glances_{};
-  QHash<Id, TaskPtr> asked_;  ///< the latest of each
-  QTimer quiet_;              ///< runs out when nothing was asked for a moment
-  // One thread each, as an answer uses all cores by itself; a draft does not wait for an answer to be done.
+  QHash<Id, TaskPtr> asked_;  ///< the latest task of each scenario
+  QTimer quiet_;              ///< fires 80 ms after the last question
+  // One thread each: an answer uses all cores by itself, and a draft must not wait for it.
   QThreadPool drafts_, answers_;
 };
 

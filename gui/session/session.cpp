@@ -14,20 +14,20 @@ namespace {
 constexpr int kMergeId = 1;
 constexpr int kLongestName = 200;
 
-/// As a file takes it: one line without control characters.
+/// Returns the name as a file may hold it: one line without control characters.
 std::string fit_name(QString name) {
   name = name.simplified();
   name.removeIf([](QChar each) { return each.category() == QChar::Other_Control; });
   return name.left(kLongestName).toStdString();
 }
 
-/// Without the " (2)" of a second one.
+/// Returns the name without a trailing " (2)".
 QString stem_of(const QString& name) {
   const qsizetype bracket = name.lastIndexOf(QStringLiteral(" ("));
   return bracket > 0 && name.endsWith(QLatin1Char(')')) ? name.left(bracket) : name;
 }
 
-/// A change as what it does and what takes it back. Changes with one key merge.
+/// An undo command of two functions. Consecutive commands with the same key merge.
 class SessionChange : public QUndoCommand {
  public:
   using Step = std::function<void(Session&)>;
@@ -76,30 +76,29 @@ void Session::set_current(int row) {
 }
 
 // ---- changes
-// ---------------------------------------------------------------------------------------------------------
 
 void Session::add(const Scenario& scenario, int row) {
   const int at = row < 0 ? current() + 1 : row;
-  // A file holds no more, and would not be read again.
+  // A file with more scenarios would be refused.
   if (entries_.size() >= kMostScenarios) return;
   Entry entry{.id = next_++, .scenario = scenario, .planned = {}, .problem = {}, .pending = false};
-  entry.scenario.name = fit_name(QString::fromStdString(scenario.name));
+  entry.scenario.name = fit_name(qt(scenario.name));
   if (entry.scenario.name.empty()) entry.scenario.name = tr("scenario").toStdString();
   undo_.push(new SessionChange(
-      *this, tr("add %1").arg(QString::fromStdString(scenario.name)),
-      [at, entry](Session& s) { s.insert(at, entry); }, [at](Session& s) { s.take(at); }));
+      *this, tr("add %1").arg(qt(scenario.name)), [at, entry](Session& s) { s.insert(at, entry); },
+      [at](Session& s) { s.take(at); }));
 }
 
 void Session::remove(int row) {
   const Entry entry = at(row);
   undo_.push(new SessionChange(
-      *this, tr("delete %1").arg(QString::fromStdString(entry.scenario.name)),
-      [row](Session& s) { s.take(row); }, [row, entry](Session& s) { s.insert(row, entry); }));
+      *this, tr("delete %1").arg(qt(entry.scenario.name)), [row](Session& s) { s.take(row); },
+      [row, entry](Session& s) { s.insert(row, entry); }));
 }
 
 void Session::duplicate(int row) {
   Scenario copy = at(row).scenario;
-  copy.name = free_name(QString::fromStdString(copy.name)).toStdString();
+  copy.name = free_name(qt(copy.name)).toStdString();
   add(copy, row + 1);
 }
 
@@ -108,26 +107,26 @@ void Session::rename(int row, const QString& name) {
   Scenario after = entry.scenario;
   after.name = fit_name(name);
   if (after.name.empty()) return;
-  change(entry, after, tr("rename %1").arg(QString::fromStdString(entry.scenario.name)));
+  change(entry, after, tr("rename %1").arg(qt(entry.scenario.name)));
 }
 
 void Session::move(int from, int to) {
   if (from == to) return;
   undo_.push(new SessionChange(
-      *this, tr("move %1").arg(QString::fromStdString(at(from).scenario.name)),
-      [from, to](Session& s) { s.shift(from, to); }, [from, to](Session& s) { s.shift(to, from); }));
+      *this, tr("move %1").arg(qt(at(from).scenario.name)), [from, to](Session& s) { s.shift(from, to); },
+      [from, to](Session& s) { s.shift(to, from); }));
 }
 
 void Session::set_arguments(int row, const std::vector<std::string>& arguments, const QString& key) {
   const Entry& entry = at(row);
   Scenario after = entry.scenario;
   after.arguments = arguments;
-  // What is called after its question goes on being so.
+  // A scenario that was named after its question is renamed with it.
   const std::string name = name_of_question(arguments);
   if (const std::string before = name_of_question(entry.scenario.arguments);
       before != name && stem_of(qt(entry.scenario.name)) == qt(before))
     after.name = free_name(qt(name)).toStdString();
-  change(entry, after, tr("change %1").arg(QString::fromStdString(entry.scenario.name)),
+  change(entry, after, tr("change %1").arg(qt(entry.scenario.name)),
          key.isEmpty() ? key : QStringLiteral("%1 %2").arg(entry.id).arg(key));
 }
 
@@ -142,8 +141,7 @@ void Session::set_compared(int row, bool compared) {
   const Entry& entry = at(row);
   Scenario after = entry.scenario;
   after.compared = compared;
-  change(entry, after,
-         (compared ? tr("compare %1") : tr("leave out %1")).arg(QString::fromStdString(after.name)));
+  change(entry, after, (compared ? tr("compare %1") : tr("leave out %1")).arg(qt(after.name)));
 }
 
 void Session::change(const Entry& entry, const Scenario& after, const QString& text, const QString& key) {
@@ -168,7 +166,6 @@ void Session::set_differences(bool only) {
 }
 
 // ---- steps that changes are made of
-// ---------------------------------------------------------------------------------------------------------
 
 void Session::insert(int row, Entry entry) {
   Q_EMIT about_to_insert(row);
@@ -202,7 +199,7 @@ void Session::put(int row, const Scenario& scenario) {
   if (other_question) {
     plan(entry);
   } else if (entry.planned) {
-    // The same answer under another name.
+    // The answer stays; only the name changes.
     auto renamed = std::make_shared<Planned>(*entry.planned);
     renamed->scenario = scenario;
     entry.planned = std::move(renamed);
@@ -261,7 +258,6 @@ void Session::on_failed(Id id, const Problem& problem) {
 }
 
 // ---- what is compared
-// ---------------------------------------------------------------------------------------------------------
 
 int Session::baseline() const {
   if (const int pinned = row_of(baseline_); pinned >= 0 && at(pinned).scenario.compared) return pinned;
@@ -278,7 +274,7 @@ Subjects Session::compared(int* place) const {
     const Entry& entry = at(row);
     if (!entry.scenario.compared || !entry.planned) continue;
     if (row == base && place != nullptr) *place = static_cast<int>(subjects.size());
-    QString title = QString::fromStdString(entry.scenario.name);
+    QString title = qt(entry.scenario.name);
     const bool stale = entry.problem && !entry.glance;
     if (stale) title += tr(" (before the change)");
     const PlannedPtr& newest = entry.newest();
@@ -292,8 +288,7 @@ Subjects Session::strategies(const Entry& entry) {
   if (!entry.planned) return subjects;
   const std::vector<Plan>& plans = entry.planned->answer.plans;
   for (std::size_t i = 0; i < plans.size(); ++i)
-    subjects.push_back(
-        {QString::fromStdString(plans[i].id()), entry.planned, i, entry.id, entry.problem.has_value()});
+    subjects.push_back({qt(plans[i].id()), entry.planned, i, entry.id, entry.problem.has_value()});
   return subjects;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The document: scenarios, what is compared with what, and their answers. Every change can be undone.
+// The document: scenarios, their answers, and what is compared. Every change can be undone.
 
 #include <QObject>
 #include <QUndoStack>
@@ -15,14 +15,15 @@ class Session : public QObject {
 
  public:
   using Id = Planning::Id;
-  /// A scenario and what is known of it.
+  /// A scenario with its answers.
   struct Entry {
     Id id{};
     Scenario scenario;
-    PlannedPtr glance{};  ///< of the shown plan alone, newer than the answer; null where that is as new
-    PlannedPtr planned;   ///< the last answer; null: none yet
-    std::optional<Problem> problem;  ///< why the scenario as it is now has none; the answer is then of before
-    bool pending{};                  ///< a full answer is being made
+    PlannedPtr glance{};  ///< the shown plan alone, if newer than the answer; else null
+    PlannedPtr planned;   ///< the last answer; null before the first
+    std::optional<Problem>
+        problem;     ///< why the current question has no answer; `planned` is then of an earlier one
+    bool pending{};  ///< the full answer is under way
     [[nodiscard]] const PlannedPtr& newest() const { return glance ? glance : planned; }
   };
 
@@ -32,41 +33,42 @@ class Session : public QObject {
   [[nodiscard]] bool is_empty() const { return entries_.empty(); }
   [[nodiscard]] const Entry& at(int row) const { return entries_[static_cast<std::size_t>(row)]; }
   [[nodiscard]] int row_of(Id id) const;  ///< -1: none
-  /// The row that is edited; -1 where there is none.
+  /// Returns the row that is edited; -1 if there is none.
   [[nodiscard]] int current() const { return row_of(current_); }
   void set_current(int row);
 
   // Changes that can be undone. Rows must exist.
-  void add(const Scenario& scenario, int row = -1);  ///< becomes current; -1: behind the current one
+  void add(const Scenario& scenario, int row = -1);  ///< becomes current; row -1: after the current one
   void remove(int row);
   void duplicate(int row);
   void rename(int row, const QString& name);
   void move(int from, int to);
-  /// Changes under one `key` in a row are one step to undo: a slider that is dragged.
+  /// Consecutive changes with the same `key` are undone in one step, as when a slider is dragged.
   void set_arguments(int row, const std::vector<std::string>& arguments, const QString& key = {});
   void set_strategy(int row, const QString& id);
   void set_compared(int row, bool compared);
   void set_baseline(Id id);
   void set_differences(bool only);
 
-  /// The scenario whose plan differences are from: the one that was pinned, else the first that is compared.
+  /// Returns the row that differences refer to: the pinned one, else the first that is compared; -1 if none.
   [[nodiscard]] int baseline() const;
   [[nodiscard]] bool is_baseline_pinned() const { return row_of(baseline_) >= 0; }
   [[nodiscard]] bool differences() const { return differences_; }
 
-  /// The scenarios that are compared and have an answer, in order; the baseline's place among them, or -1.
+  /// Returns the compared scenarios that have an answer, in order; stores the baseline's index among them, or
+  /// -1.
   [[nodiscard]] Subjects compared(int* baseline = nullptr) const;
-  /// Every plan of a scenario, best first.
+  /// Returns every plan of a scenario, best first.
   [[nodiscard]] static Subjects strategies(const Entry& entry);
 
-  /// A name like `wish` that no scenario has: "8B", "8B (2)".
+  /// Returns a name like `wish` that no scenario has: "8B", "8B (2)".
   [[nodiscard]] QString free_name(const QString& wish) const;
 
   [[nodiscard]] ScenarioFile contents() const;
-  /// In place of everything; nothing to undo afterwards.
+  /// Replaces the whole session and clears the undo stack.
   void load(const ScenarioFile& file);
 
-  /// Whether only the plans that stand for scenarios are looked at while questions change.
+  /// Sets whether only the shown plan of each scenario is planned while its question changes.
   void set_glances(bool glances) { planning_.set_glances(glances); }
 
   [[nodiscard]] QUndoStack& undo_stack() { return undo_; }
@@ -79,20 +81,20 @@ class Session : public QObject {
   void removed(int row);
   void about_to_move(int from, int to);
   void moved(int from, int to);
-  /// The scenario: name, whether it is compared; where the question is another, an answer follows.
+  /// The scenario changed. An answer follows if its question is another.
   void changed(int row, bool other_question);
-  void glanced(int row);   ///< newest() has figures of the question as it is now, answers have not
-  void answered(int row);  ///< its answer, or its problem
+  void glanced(int row);   ///< newest() is of the current question; the full answer follows
+  void answered(int row);  ///< the answer or the problem arrived
   void current_changed();
-  void comparison_changed();  ///< baseline or differences
+  void comparison_changed();  ///< the baseline, or whether only differences are shown
   void about_to_reset();
   void reset();
 
  private:
-  /// Pushes what makes `after` of an entry's scenario, where that is another one.
+  /// Pushes a change of the entry's scenario to `after`, unless they are equal.
   void change(const Entry& entry, const Scenario& after, const QString& text, const QString& key = {});
 
-  // Steps that changes are made of.
+  // The steps that undo commands consist of.
   void insert(int row, Entry entry);
   Entry take(int row);
   void put(int row, const Scenario& scenario);

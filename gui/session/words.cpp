@@ -8,7 +8,7 @@ namespace zplan::gui {
 
 namespace {
 
-// Where lupdate finds the names that come from the command line's tables.
+// Names from the command line's tables, listed for lupdate.
 [[maybe_unused]] const char* const kNames[] = {
     QT_TRANSLATE_NOOP("line", "model"),
     QT_TRANSLATE_NOOP("line", "GPUs"),

@@ -1,5 +1,5 @@
 #pragma once
-// Figures in words, by the command line's formatter.
+// Formats figures as the command line does.
 
 #include <QString>
 
@@ -9,9 +9,9 @@
 namespace zplan::gui {
 
 [[nodiscard]] QString memory_words(Bytes size, ByteUnit unit);  ///< "34.1 GiB"
-/// "fits", "does not fit", "short of host" in the language of the window.
+/// Returns "fits", "does not fit" or "short of host" in the window's language.
 [[nodiscard]] QString verdict_words(const Plan& plan);
-/// The name of a figure or a setting, English in reports, in the language of the window.
+/// Returns the name of a figure or a setting, English in reports, in the window's language.
 [[nodiscard]] QString line_name(const QString& english);
 [[nodiscard]] QString qt(const std::string& text);
 

@@ -7,7 +7,6 @@
 #include "cli/report/comparison.h"
 #include "cli/report/explain.h"
 #include "gui/charts/ink.h"
-#include "gui/charts/sign_icon.h"
 #include "gui/models/figures.h"
 #include "gui/session/words.h"
 
@@ -27,7 +26,7 @@ Sides sides_of(const Subjects& subjects, std::size_t baseline) {
   return sides;
 }
 
-/// Where --explain has what a line shows: a section of it, and how the names of its figures begin.
+/// The figures of --explain behind a row: their section, and the beginnings of their names.
 struct Explained {
   const char* line;
   const char* section;
@@ -52,7 +51,7 @@ const std::vector<Explained>& explained_lines() {
   return table;
 }
 
-/// The figures behind a line, from --explain; a part of memory is explained under its own name.
+/// Returns the figures of --explain behind a row. Parts of memory have the same name there.
 std::vector<Figure> figures_behind(const std::string& line, const Subject& subject) {
   const auto& table = explained_lines();
   const auto at = std::ranges::find_if(table, [&line](const Explained& each) {
@@ -81,7 +80,7 @@ std::vector<ComparisonModel::Line> ComparisonModel::all_lines(const Subjects& su
                             .best = from.best(side)});
     lines.push_back(std::move(line));
   };
-  // Columns that are called after their strategies say them already.
+  // No row for the strategy if the columns are named after it.
   const bool says_strategy =
       std::ranges::all_of(subjects, [](const Subject& each) { return each.title == qt(each.plan().id()); });
   for (const Setting& each : settings())
@@ -98,7 +97,7 @@ void ComparisonModel::show(const Subjects& subjects, int baseline, bool differen
   const std::size_t all = lines.size();
   if (differences_only && subjects.size() > 1)
     std::erase_if(lines, [](const Line& line) { return line.alike; });
-  // Where lines and columns are the same, selection and scroll position stay.
+  // If rows and columns stay the same, keep the selection and the scroll position.
   const bool same_titles = std::ranges::equal(subjects, subjects_, {}, &Subject::title, &Subject::title);
   const bool same_shape = base == baseline_ && subjects.size() == subjects_.size() &&
                           std::ranges::equal(lines, lines_, {}, &Line::name, &Line::name);
@@ -186,7 +185,7 @@ QVariant ComparisonModel::headerData(int section, Qt::Orientation orientation, i
       if (column.difference) return QStringLiteral("±");
       return title;
     case Qt::DecorationRole:
-      return column.subject == baseline_ && !column.difference ? sign_icon(ink::aim) : QVariant();
+      return column.subject == baseline_ && !column.difference ? ink::icon(ink::aim) : QVariant();
     case Qt::ToolTipRole:
     case Qt::AccessibleTextRole:
       if (column.difference) return tr("%1: difference from %2").arg(title, base);

@@ -7,26 +7,26 @@
 
 namespace zplan::gui {
 
-/// The comparison that `zplan compare` prints: a line a figure, a column a subject, and behind every subject
-/// but the baseline what it differs by.
+/// The table that `zplan compare` prints: one row per figure, one column per subject, and after every subject
+/// but the baseline a column with its differences.
 class ComparisonModel : public QAbstractTableModel {
   Q_OBJECT
 
  public:
   enum Roles {
-    SectionRole = Qt::UserRole,  ///< int: lines of one number belong together
-    SubjectRole,                 ///< int: whose column
+    SectionRole = Qt::UserRole,  ///< int: rows with equal numbers belong together
+    SubjectRole,                 ///< int: index of the column's subject
     DifferenceRole,              ///< bool: the column holds differences
-    BestRole                     ///< bool: the best of its line
+    BestRole                     ///< bool: the best of its row
   };
 
   using QAbstractTableModel::QAbstractTableModel;
 
-  /// `baseline`: index of the subject that differences are from; -1: the first.
+  /// `baseline`: index of the subject that differences refer to; -1: the first.
   void show(const Subjects& subjects, int baseline, bool differences_only);
   [[nodiscard]] const Subjects& subjects() const { return subjects_; }
   [[nodiscard]] int baseline() const { return baseline_; }
-  /// Lines that are left out, as all subjects are alike in them.
+  /// Returns the number of rows left out because all subjects have the same value.
   [[nodiscard]] int left_out() const { return left_out_; }
 
   [[nodiscard]] int rowCount(const QModelIndex& parent = {}) const override;
@@ -44,7 +44,7 @@ class ComparisonModel : public QAbstractTableModel {
     QString name;  ///< in English, as reports have it
     QString unit;
     int section{};
-    std::vector<Cell> cells{};  ///< one a subject
+    std::vector<Cell> cells{};  ///< one per subject
     bool alike{};
   };
   struct Column {

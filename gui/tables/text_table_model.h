@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "cli/document/table.h"
+#include "gui/session/planned.h"
 
 namespace zplan::gui {
 
@@ -13,11 +14,11 @@ class TextTableModel : public QAbstractTableModel {
 
  public:
   enum Roles {
-    SortRole = Qt::UserRole,  ///< what the row is sorted by, the same in all its columns
+    SortRole = Qt::UserRole,  ///< sort key of the row, the same in all its columns
   };
 
   using QAbstractTableModel::QAbstractTableModel;
-  /// `keys`: of the rows, for SortRole; `hints`: their tooltips. May be empty.
+  /// Shows a table. `keys` are the rows' sort keys, `hints` their tooltips; both may be empty.
   void show(Table table, std::vector<QVariant> keys = {}, QStringList hints = {});
   [[nodiscard]] const Table& table() const { return table_; }
 
@@ -28,13 +29,36 @@ class TextTableModel : public QAbstractTableModel {
                                     int role = Qt::DisplayRole) const override;
 
  protected:
-  /// Without a word to views: between signals of the caller's.
+  /// Replaces the table without signals, which the caller emits.
   void set_table(Table table) { table_ = std::move(table); }
 
  private:
   Table table_;
   std::vector<QVariant> keys_;
   QStringList hints_;
+};
+
+/// The table of strategies that `zplan` prints, with all columns: one row per plan, best first.
+class StrategiesModel : public TextTableModel {
+  Q_OBJECT
+
+ public:
+  enum Roles {
+    IdRole = SortRole + 1,  ///< QString: the strategy's id
+    ShownRole               ///< bool: the plan that the scenario shows
+  };
+
+  using TextTableModel::TextTableModel;
+  /// Shows the plans of an answer; null clears the table.
+  void show(const PlannedPtr& planned);
+  [[nodiscard]] const PlannedPtr& planned() const { return planned_; }
+
+  [[nodiscard]] QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
+  [[nodiscard]] QVariant headerData(int section, Qt::Orientation orientation,
+                                    int role = Qt::DisplayRole) const override;
+
+ private:
+  PlannedPtr planned_;
 };
 
 }  // namespace zplan::gui

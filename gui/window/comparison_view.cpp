@@ -2,10 +2,13 @@
 
 #include <QAction>
 #include <QButtonGroup>
+#include <QCoreApplication>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
+#include <QPainter>
 #include <QSplitter>
+#include <QStyledItemDelegate>
 #include <QTabBar>
 #include <QTabWidget>
 #include <QTableView>
@@ -13,8 +16,10 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "cli/report/explain.h"
 #include "gui/charts/bar_chart.h"
 #include "gui/charts/curve_chart.h"
+#include "gui/charts/ink.h"
 #include "gui/charts/scatter_chart.h"
 #include "gui/models/stack_model.h"
 #include "gui/models/timeline_model.h"
@@ -24,13 +29,15 @@
 #include "gui/output/why_view.h"
 #include "gui/session/words.h"
 #include "gui/tables/comparison_model.h"
-#include "gui/tables/strategies_model.h"
-#include "gui/window/accuracy_words.h"
-#include "gui/window/section_delegate.h"
+#include "gui/tables/text_table_model.h"
 
 namespace zplan::gui {
 
 namespace {
+
+QString checked(const QString& badge) {
+  return QCoreApplication::translate("zplan", "Accuracy: %1").arg(badge);
+}
 
 QToolButton* toggle(const QString& name, const QString& text, const QString& tip, QWidget* parent) {
   auto* button = new QToolButton(parent);
@@ -55,6 +62,37 @@ QTableView* table(const QString& name, const QString& spoken, QAbstractItemModel
   view->horizontalHeader()->setHighlightSections(false);
   view->setHorizontalScrollMode(QAbstractItemView::ScrollPerPixel);
   return view;
+}
+
+/// Draws a line above every row that begins a new section.
+class SectionDelegate : public QStyledItemDelegate {
+ public:
+  SectionDelegate(int section_role, QObject* parent) : QStyledItemDelegate(parent), role_(section_role) {}
+  void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+    QStyledItemDelegate::paint(painter, option, index);
+    if (index.row() == 0 || index.data(role_) == index.siblingAtRow(index.row() - 1).data(role_)) return;
+    painter->save();
+    painter->setPen(ink::faint(option.palette));
+    painter->drawLine(option.rect.topLeft(), option.rect.topRight());
+    painter->restore();
+  }
+
+ private:
+  int role_;
+};
+
+/// Returns what the figures of a chart ("memory", "time", …) were validated against for the subject's
+/// framework, method and GPU, or that nothing was measured there.
+QString accuracy_words(const QString& chart, const Subject& subject) {
+  const Coverage plan = coverage_of(subject.plan(), subject.question());
+  const auto of = [&plan](AccuracyOf kind) { return qt(accuracy_badge(kind, plan)); };
+  const QString separator = QStringLiteral("; ");
+  if (chart == QStringLiteral("time")) return checked(of(AccuracyOf::step_time));
+  if (chart == QStringLiteral("traffic"))
+    return checked(of(AccuracyOf::traffic) + separator + of(AccuracyOf::collective_time));
+  if (chart == QStringLiteral("tradeoff"))
+    return checked(of(AccuracyOf::memory) + separator + of(AccuracyOf::step_time));
+  return checked(of(AccuracyOf::memory));
 }
 
 }  // namespace
@@ -130,7 +168,7 @@ ComparisonView::ComparisonView(Session& session, QWidget* parent)
   connect(&session, &Session::inserted, this, changed);
   connect(&session, &Session::removed, this, changed);
   connect(&session, &Session::moved, this, changed);
-  // Where the question is another, drawing waits for its answer.
+  // A changed question is drawn once it is answered.
   connect(&session, &Session::changed, this, [this](int, bool other_question) {
     if (!other_question) later();
   });
@@ -291,7 +329,7 @@ void ComparisonView::refresh_tables(const Subjects& subjects, int baseline) {
     if (columns != strategies_->columnCount()) strategies_table_->resizeColumnsToContents();
     if (planned) strategies_table_->selectRow(static_cast<int>(planned->shown));
   }
-  // The rest reads what a draft does not hold; until then it says what it said of the same scenario.
+  // The other tabs need a full answer; until it arrives they keep the scenario's earlier one.
   const quint64 id = entry == nullptr ? 0 : entry->id;
   const bool is_whole = planned && !planned->draft;
   if (!is_whole && id == detailed_ && planned) return;
@@ -334,7 +372,8 @@ void ComparisonView::open_subject(int row) {
     choose(qt(subject.plan().id()));
 }
 
-/// The first plan stands for the scenario anyway: not pinning it lets it change with the question.
+/// Chooses the strategy that the scenario shows. The first one is the default and is not pinned, so that it
+/// can change with the question.
 void ComparisonView::choose(const QString& strategy) {
   const Session::Entry* entry = current();
   if (entry == nullptr || !entry->planned || strategy.isEmpty()) return;

@@ -1,5 +1,5 @@
 #pragma once
-// The middle of the window: the verdict, pictures of what is compared, and the figures below.
+// The middle of the window: the verdict, charts of the compared plans, and their figures below.
 
 #include <QTimer>
 #include <QWidget>
@@ -26,29 +26,30 @@ class TimelineModel;
 class TradeoffModel;
 class WhyView;
 
+/// Compares the ticked scenarios, or the strategies of the current one.
 class ComparisonView : public QWidget {
   Q_OBJECT
 
  public:
-  enum class Mode { scenarios, strategies };  ///< of the session, or of the current scenario
+  enum class Mode { scenarios, strategies };  ///< of the session; of the current scenario
 
   explicit ComparisonView(Session& session, QWidget* parent = nullptr);
 
   void set_mode(Mode mode);
   [[nodiscard]] Mode mode() const { return mode_; }
-  /// What is compared now, and the index of the baseline among it (−1: none).
+  /// Returns the compared plans and stores the index of the baseline among them (−1: none).
   [[nodiscard]] Subjects subjects(int* baseline) const;
-  [[nodiscard]] Chart& chart() const;        ///< that is in front
-  [[nodiscard]] QString chart_name() const;  ///< of its tab
+  [[nodiscard]] Chart& chart() const;        ///< the visible one
+  [[nodiscard]] QString chart_name() const;  ///< title of its tab
   [[nodiscard]] QTabWidget& charts() const { return *charts_; }
   [[nodiscard]] QTabWidget& tables() const { return *tables_; }
   [[nodiscard]] const ComparisonModel& comparison() const { return *comparison_; }
-  /// Draws what is due now, rather than when events are next delivered.
+  /// Updates charts and tables at once instead of in the event loop.
   void refresh();
 
  Q_SIGNALS:
   void mode_changed();
-  void style_wanted(const QString& style);  ///< of the config: a value of --config-style
+  void style_wanted(const QString& style);  ///< the user chose this value of --config-style
 
  private:
   void build_charts();
@@ -63,7 +64,7 @@ class ComparisonView : public QWidget {
 
   Session& session_;
   Mode mode_{Mode::strategies};
-  quint64 detailed_{};  ///< id of the scenario that why, explain and config are about
+  quint64 detailed_{};  ///< id of the scenario that the tabs Why, Explain and Config show
   QTimer soon_;
   QLabel *banner_, *sign_, *basis_;
   QAbstractButton *by_scenario_, *by_strategy_, *differences_;

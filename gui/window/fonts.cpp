@@ -10,7 +10,7 @@ namespace zplan::gui {
 
 namespace {
 
-/// The family of a font that the program carries.
+/// Loads one of the program's fonts; returns its family.
 QString added(const char* file) {
   const int id = QFontDatabase::addApplicationFont(QStringLiteral(":/fonts/%1").arg(QLatin1String(file)));
   return QFontDatabase::applicationFontFamilies(id).value(0);
@@ -19,14 +19,13 @@ QString added(const char* file) {
 }  // namespace
 
 void provide_fonts() {
-  // Asked first: what is added here would count. Of a system that writes Chinese no sign comes from
-  // elsewhere.
+  // Before the program's own fonts are loaded, which would count.
   const bool writes_chinese = !QFontDatabase::families(QFontDatabase::SimplifiedChinese).isEmpty();
   QList<QFont> used{QApplication::font()};
   for (const auto kind : {QFontDatabase::GeneralFont, QFontDatabase::FixedFont, QFontDatabase::TitleFont,
                           QFontDatabase::SmallestReadableFont})
     used << QFontDatabase::systemFont(kind);
-  std::map<QString, QString> found;  // "Sans Serif" is the name of none, and stands for one
+  std::map<QString, QString> found;  // "Sans Serif" is an alias of a family
   for (const QFont& each : used) found.emplace(each.family(), QFontInfo(each).family());
 
   added("zplan-sans-bold.ttf");

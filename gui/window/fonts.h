@@ -2,9 +2,8 @@
 
 namespace zplan::gui {
 
-/// Every text of the window can be read, whatever fonts the system has: those that the program carries follow
-/// the desktop's own, for signs of formulas that these lack, and for Chinese where the system cannot write
-/// it.
+/// Adds the program's own fonts after those of the desktop: for signs in formulas that these lack, and for
+/// Chinese if the system has no font for it.
 void provide_fonts();
 
 }  // namespace zplan::gui

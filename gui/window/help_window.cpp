@@ -14,11 +14,11 @@ HelpWindow::HelpWindow(QWidget* parent) : QDialog(parent), text_(new QTextBrowse
   column->addWidget(text_);
   text_->setAccessibleName(tr("Help"));
   text_->setOpenLinks(false);
-  // A language without a page of its own is helped in English.
+  // Languages without a page of their own have the English one.
   QFile page(tr(":/help/desktop.md", "the page of this language"));
   if (!page.open(QIODevice::ReadOnly)) return;
   QStringList lines = QString::fromUtf8(page.readAll()).split(QLatin1Char('\n'));
-  // The picture is of the very window that is open.
+  // Leaves out the picture of the window.
   lines.removeIf([](const QString& line) { return line.startsWith(QStringLiteral("![")); });
   text_->document()->setMarkdown(lines.join(QLatin1Char('\n')));
 }
@@ -31,7 +31,7 @@ void HelpWindow::show_topic(const QString& heading) {
   for (QTextBlock block = text_->document()->begin(); block.isValid(); block = block.next()) {
     if (block.blockFormat().headingLevel() == 0 || block.text() != heading) continue;
     topic_ = heading;
-    // First to the end, so that the heading comes to stand at the top.
+    // First to the end, so that the heading then appears at the top.
     text_->moveCursor(QTextCursor::End);
     text_->setTextCursor(QTextCursor(block));
     text_->ensureCursorVisible();

@@ -6,22 +6,22 @@ class QTextBrowser;
 
 namespace zplan::gui {
 
-/// docs/desktop.md, opened at what is asked about.
+/// Shows docs/desktop.md.
 class HelpWindow : public QDialog {
   Q_OBJECT
 
  public:
   explicit HelpWindow(QWidget* parent = nullptr);
-  /// Shows the window at the heading; at the top where there is no such.
+  /// Shows the window at a heading; at the top if there is no such heading.
   void show_topic(const QString& heading);
-  [[nodiscard]] QString topic() const { return topic_; }  ///< that is shown; empty: the top
+  [[nodiscard]] QString topic() const { return topic_; }  ///< the heading shown; empty: the top
 
  private:
   QTextBrowser* text_;
   QString topic_;
 };
 
-/// The heading that is about a widget: its own or its next ancestor's property "help_topic".
+/// Returns the heading about a widget: the property "help_topic" of it or its closest ancestor.
 [[nodiscard]] QString help_topic(const QWidget* widget);
 
 }  // namespace zplan::gui

@@ -1,5 +1,6 @@
 #include "gui/window/main_window.h"
 
+#include <QAccessible>
 #include <QApplication>
 #include <QClipboard>
 #include <QCloseEvent>
@@ -7,7 +8,9 @@
 #include <QDragEnterEvent>
 #include <QFileDialog>
 #include <QFileInfo>
+#include <QHBoxLayout>
 #include <QItemSelectionModel>
+#include <QLabel>
 #include <QLineEdit>
 #include <QListView>
 #include <QMenuBar>
@@ -15,16 +18,17 @@
 #include <QMimeData>
 #include <QSettings>
 #include <QStatusBar>
+#include <QStyle>
 #include <QToolBar>
+#include <QToolButton>
 #include <QVBoxLayout>
 
 #include "cli/options/command_line.h"
 #include "gui/editors/editor_panel.h"
+#include "gui/output/text_label.h"
 #include "gui/session/words.h"
-#include "gui/tables/scenario_list_model.h"
+#include "gui/tables/scenario_list.h"
 #include "gui/window/comparison_view.h"
-#include "gui/window/message_bar.h"
-#include "gui/window/scenario_delegate.h"
 #include "models/base/error.h"
 
 namespace zplan::gui {
@@ -40,7 +44,7 @@ Dialogs system_dialogs(QWidget* parent) {
               [parent](const QString& title, const QString& suggested, const QString& filter) {
                 QFileDialog dialog(parent, title, suggested, filter);
                 dialog.setAcceptMode(QFileDialog::AcceptSave);
-                // Added before it is asked whether a file is to be replaced.
+                // Appended before the dialog asks whether to replace a file.
                 dialog.setDefaultSuffix(QFileInfo(suggested).suffix());
                 return dialog.exec() == QDialog::Accepted ? dialog.selectedFiles().value(0) : QString();
               },
@@ -57,13 +61,44 @@ Dialogs system_dialogs(QWidget* parent) {
 
 QString scenario_files() { return MainWindow::tr("Scenarios (*.zplan);;All files (*)"); }
 
-/// For a name that came without one.
+/// Appends the suffix to a name without one.
 QString with_suffix(QString path, const QString& suffix) {
   if (!path.isEmpty() && QFileInfo(path).suffix().isEmpty()) path += suffix;
   return path;
 }
 
 }  // namespace
+
+MessageBar::MessageBar(QWidget* parent) : QFrame(parent), text_(text_label(this)) {
+  setObjectName(QStringLiteral("message"));
+  setFrameShape(QFrame::StyledPanel);
+  setAccessibleName(tr("Message"));
+  auto* row = new QHBoxLayout(this);
+  row->setContentsMargins(8, 4, 4, 4);
+  auto* sign = new QLabel(this);
+  const int side = style()->pixelMetric(QStyle::PM_SmallIconSize);
+  sign->setPixmap(style()->standardIcon(QStyle::SP_MessageBoxWarning).pixmap(side, side));
+  auto* close = new QToolButton(this);
+  close->setText(tr("Close"));
+  close->setAccessibleName(tr("Close the message"));
+  close->setAutoRaise(true);
+  row->addWidget(sign);
+  row->addWidget(text_, 1);
+  row->addWidget(close);
+  connect(close, &QToolButton::clicked, this, &QWidget::hide);
+  hide();
+}
+
+void MessageBar::show_message(const QString& text) {
+  text_->setText(text);
+  setVisible(!text.isEmpty());
+  if (text.isEmpty()) return;
+  setAccessibleDescription(text);
+  QAccessibleEvent event(this, QAccessible::Alert);
+  QAccessible::updateAccessibility(&event);
+}
+
+QString MessageBar::text() const { return isHidden() ? QString() : text_->text(); }
 
 Scenario first_scenario() {
   const std::vector<std::string> arguments{"--model", "8B", "--gpus", "5", "--mem", "44"};
@@ -85,7 +120,7 @@ MainWindow::MainWindow(const Environment& environment, const QString& kept, QWid
   if (!kept.isEmpty()) {
     kept_ = std::make_unique<KeptSession>(session_, kept);
     connect(kept_.get(), &KeptSession::failed, this, &MainWindow::say);
-    // What was worked at can be had back, unless it is only the example.
+    // The replaced session can be restored, unless it is only the example.
     connect(&documents_, &Documents::about_to_replace, this, [this] {
       if (session_.is_empty() || (session_.size() == 1 && session_.at(0).scenario == first_scenario()))
         return;
@@ -105,7 +140,7 @@ MainWindow::MainWindow(const Environment& environment, const QString& kept, QWid
   const auto changed = [this] { update_actions(); };
   connect(&session_, &Session::inserted, this, changed);
   connect(&session_, &Session::inserted, this, [this] {
-    // Two scenarios are there to be compared with each other.
+    // The second scenario switches to comparing scenarios.
     if (session_.size() == 2) view_->set_mode(ComparisonView::Mode::scenarios);
   });
   connect(&session_, &Session::removed, this, changed);
@@ -124,7 +159,7 @@ MainWindow::MainWindow(const Environment& environment, const QString& kept, QWid
 }
 
 MainWindow::~MainWindow() {
-  // Widgets look at the session until they are gone; it is a member, which would go first.
+  // Widgets use the session, a member, which would be destroyed before them.
   delete takeCentralWidget();
   qDeleteAll(findChildren<QDockWidget*>(QString(), Qt::FindDirectChildrenOnly));
 }
@@ -163,7 +198,7 @@ void MainWindow::build_panels() {
   QDockWidget* right = dock(QStringLiteral("options_panel"), tr("Options"), editors, Qt::RightDockWidgetArea);
   resizeDocks({left, right}, {240, 310}, Qt::Horizontal);
 
-  // Headings of the page of help, in its language.
+  // Headings of the help page in its language.
   list_->setProperty("help_topic", tr("Scenarios"));
   editors->setProperty("help_topic", tr("Options"));
   view_->setProperty("help_topic", tr("Comparison"));
@@ -185,7 +220,6 @@ void MainWindow::build_panels() {
 }
 
 // ---- starting and files
-// ---------------------------------------------------------------------------------------------------------
 
 void MainWindow::start(const QStringList& words) {
   if (!words.isEmpty()) {
@@ -223,7 +257,7 @@ bool MainWindow::may_leave() {
 }
 
 void MainWindow::closeEvent(QCloseEvent* event) {
-  // A session that is kept is there next time, changes and all.
+  // A saved session is restored next time with its changes.
   const bool is_kept = kept_ && kept_->keep_now();
   if (!is_kept && !may_leave()) return event->ignore();
   save_view();
@@ -265,7 +299,7 @@ void MainWindow::add_files() {
 }
 
 bool MainWindow::save() {
-  // A name that is being typed is part of what is saved.
+  // Accept a name that is still being typed.
   if (auto* field = qobject_cast<QLineEdit*>(QApplication::focusWidget())) Q_EMIT field->editingFinished();
 
   return documents_.file().isEmpty() ? save_as() : documents_.save(documents_.file());
@@ -289,7 +323,7 @@ void MainWindow::restore_previous() {
   try {
     const ScenarioFile scenarios = read_scenario_file(previous.toStdString());
     kept_->keep_now();
-    kept_->set_aside();  // so that the two can be exchanged again
+    kept_->set_aside();  // so that the two can be swapped again
     session_.load(scenarios);
     documents_.set_file({}, false);
   } catch (const InputError& error) {
@@ -301,7 +335,6 @@ void MainWindow::say(const QString& message) { message_->show_message(message); 
 QString MainWindow::message() const { return message_->text(); }
 
 // ---- scenarios
-// ---------------------------------------------------------------------------------------------------------
 
 void MainWindow::show_row() {
   const int row = session_.current();

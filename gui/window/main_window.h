@@ -1,28 +1,42 @@
 #pragma once
 
+#include <QFrame>
 #include <QMainWindow>
 #include <QPointer>
 #include <functional>
 #include <memory>
 
-#include "gui/output/comparison_text.h"
+#include "gui/output/export.h"
 #include "gui/output/picture.h"
 #include "gui/session/documents.h"
 #include "gui/session/kept_session.h"
 #include "gui/session/session.h"
 
+class QLabel;
 class QListView;
 class QMenu;
 
 namespace zplan::gui {
 
+/// A message across the window. It stays until the user closes it or another one replaces it.
+class MessageBar : public QFrame {
+  Q_OBJECT
+
+ public:
+  explicit MessageBar(QWidget* parent = nullptr);
+  void show_message(const QString& text);
+  [[nodiscard]] QString text() const;
+
+ private:
+  QLabel* text_;
+};
+
 class Chart;
 class ComparisonView;
 class HelpWindow;
-class MessageBar;
 class ScenarioListModel;
 
-/// What the window asks its user; tests answer in place of dialogs.
+/// Questions to the user; tests replace the dialogs.
 struct Dialogs {
   std::function<QString(const QString& title, const QString& name_filter)>
       file_to_open;  ///< empty: cancelled
@@ -32,26 +46,26 @@ struct Dialogs {
   std::function<Decision(const QString& question)> unsaved_changes;
 };
 
-/// Scenarios on the left, what they come to in the middle, their options on the right.
+/// The window: scenarios on the left, their plans in the middle, their options on the right.
 class MainWindow : public QMainWindow {
   Q_OBJECT
 
  public:
-  /// `kept`: folder in which the session is kept as it changes; empty: it is not.
+  /// `kept`: folder in which the session is saved while it changes; empty: it is not saved.
   explicit MainWindow(const Environment& environment, const QString& kept = {}, QWidget* parent = nullptr);
   ~MainWindow() override;
   MainWindow(const MainWindow&) = delete;
   MainWindow& operator=(const MainWindow&) = delete;
 
-  /// What the program was started with: files, or a question's options; without either the session that was
-  /// kept or, the first time, an example.
+  /// Opens what the program was started with: files, or the options of a question; else the saved session or,
+  /// the first time, an example.
   void start(const QStringList& words);
 
   [[nodiscard]] Session& session() { return session_; }
   [[nodiscard]] Documents& documents() { return documents_; }
   [[nodiscard]] ComparisonView& view() { return *view_; }
   [[nodiscard]] QString message() const;
-  /// What is printed.
+  /// Returns the pages to print.
   [[nodiscard]] Pages pages() const;
   Dialogs dialogs;
 
@@ -62,7 +76,7 @@ class MainWindow : public QMainWindow {
 
  private:
   struct Command {
-    const char* name;  ///< of the action, for tests and shortcuts' settings
+    const char* name;  ///< the action's object name, used by tests
     QString text;
     QKeySequence keys;
     QString tip;
@@ -128,7 +142,7 @@ class MainWindow : public QMainWindow {
   QPointer<HelpWindow> help_;
 };
 
-/// Options of the example that the window begins with: the README's question.
+/// Returns the example that the window starts with: the README's question.
 [[nodiscard]] Scenario first_scenario();
 
 }  // namespace zplan::gui

@@ -1,4 +1,4 @@
-// The window's menus, shortcuts and what they stand for.
+// The window's menus and shortcuts with their actions.
 
 #include <QAction>
 #include <QActionGroup>
@@ -137,7 +137,7 @@ void MainWindow::build_edit_menu() {
   for (const Command& each : commands) {
     QAction* action = add_action(menu, each);
     list_->addAction(action);
-    // A key that fields need: only in the list.
+    // Text fields need this key, too: it deletes a scenario only in the list.
     if (each.keys == QKeySequence(Qt::Key_Delete)) action->setShortcutContext(Qt::WidgetWithChildrenShortcut);
     if (QByteArray(each.name) == "add" || QByteArray(each.name) == "duplicate" ||
         QByteArray(each.name) == "delete")
@@ -189,7 +189,7 @@ void MainWindow::build_view_menu() {
     for (int i = 0; i < widget.count(); ++i) {
       QAction* action = menu->addAction(widget.tabText(i), this, [this, &widget, i] {
         widget.setCurrentIndex(i);
-        view_->refresh();  // what is empty cannot take the focus
+        view_->refresh();  // an empty table cannot have the focus
         widget.currentWidget()->setFocus();
       });
       action->setShortcut(QKeySequence(static_cast<int>(modifiers) | (Qt::Key_1 + i)));
@@ -204,7 +204,7 @@ void MainWindow::build_view_menu() {
   QMenu* languages = menu->addMenu(tr("&Language"));
   auto* group = new QActionGroup(this);
   const QString chosen = QSettings().value(QStringLiteral("language")).toString();
-  // Each language is called by its own name.
+  // Each language has its own name for itself.
   const std::vector<std::pair<QString, QString>> known{{QString(), tr("As the system")},
                                                        {QStringLiteral("en"), QStringLiteral("English")},
                                                        {QStringLiteral("zh_CN"), QStringLiteral("简体中文")}};
@@ -243,11 +243,10 @@ void MainWindow::update_actions() {
 }
 
 // ---- out
-// ---------------------------------------------------------------------------------------------------------
 
 namespace {
 
-/// What a file's name ends in says how it is written; nothing for another ending.
+/// Returns the format for the suffix of a file's name; nothing for an unknown suffix.
 std::optional<TextFormat> format_of(const QString& path) {
   const QString suffix = QFileInfo(path).suffix().toLower();
   if (suffix == QStringLiteral("csv")) return TextFormat::csv;
@@ -259,7 +258,7 @@ std::optional<TextFormat> format_of(const QString& path) {
 
 QString text_files() { return MainWindow::tr("Markdown (*.md);;CSV (*.csv);;JSON (*.json);;Text (*.txt)"); }
 
-/// Writes what `make` gives for the format that the file's name asks for. Returns what went wrong.
+/// Writes the output of `make` in the format of the file's suffix. Returns an error; empty on success.
 template <class F>
 QString write_text(const QString& path, const F& make) {
   const std::optional<TextFormat> format = format_of(path);
@@ -273,7 +272,7 @@ QString write_text(const QString& path, const F& make) {
 
 }  // namespace
 
-/// A message where it failed, else a word in the status bar.
+/// Shows an error as a message, success in the status bar.
 void MainWindow::report_written(const QString& path, const QString& problem) {
   if (!problem.isEmpty()) return say(problem);
   statusBar()->showMessage(tr("Wrote %1").arg(path), 5000);
@@ -303,7 +302,7 @@ void MainWindow::export_chart() {
   if (!path.isEmpty()) report_written(path, write_picture(path, picture_of(view_->chart(), palette())));
 }
 
-/// First estimates stay on the screen, and so does nothing.
+/// True if the comparison may be copied or exported: it is neither empty nor a first estimate.
 bool MainWindow::may_go_out(const Compared& all) {
   if (all.subjects.empty())
     say(tr("Nothing is compared: tick a scenario."));
@@ -380,7 +379,6 @@ void MainWindow::set_language(const QString& language) {
 }
 
 // ---- help
-// ---------------------------------------------------------------------------------------------------------
 
 void MainWindow::show_help() {
   if (!help_) help_ = new HelpWindow(this);

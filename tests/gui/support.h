@@ -1,6 +1,6 @@
 #pragma once
-// What tests of the window share: an application on the offscreen platform with the fonts that the window
-// carries, and a log that fails a test in which Qt had something to say.
+// Shared by the window's tests: an application on the offscreen platform with the window's own fonts. A test fails if
+// Qt logs an unexpected message.
 
 #include <QApplication>
 #include <QDir>
@@ -11,13 +11,13 @@
 
 namespace zplan::gui::test {
 
-/// Waits until `holds`, with events delivered; false after ten seconds.
+/// Delivers events until `holds` is true; returns false after ten seconds.
 [[nodiscard]] bool wait_until(const std::function<bool()>& holds);
 
-/// Palettes as desktops have them, so that pictures do not depend on the machine's.
+/// Palettes of a typical desktop, so that pictures do not depend on the machine.
 [[nodiscard]] QPalette light_palette();
 [[nodiscard]] QPalette dark_palette();
-/// The application's palette for as long as it lives.
+/// Sets the application's palette during its lifetime.
 class WithPalette {
  public:
   explicit WithPalette(const QPalette& palette);
@@ -29,7 +29,7 @@ class WithPalette {
   QPalette before_;
 };
 
-/// Messages that Qt is expected to write in this test, if any: they do not fail it.
+/// Allows messages of Qt that contain `part` in this test.
 void expect_message(const QString& part);
 
 /// Writes a file; returns its path.

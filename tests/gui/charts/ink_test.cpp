@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kParts = 9;
 
-/// Of desktops, and of people: black on white, amber on brown, and a background in the middle.
+/// Palettes of desktops and unusual ones: black on white, amber on brown, a background of middle lightness.
 std::vector<QPalette> palettes() {
   QPalette high = test::dark_palette(), solarized = test::light_palette(), brown = test::dark_palette();
   high.setColor(QPalette::Base, QColor(0, 0, 0));

@@ -29,7 +29,7 @@ def check_entry(path):
     lists = ("Categories", "MimeType", *(key for key in entry if key.startswith("Keywords")))
     assert all(entry[key].endswith(";") for key in lists), lists
     assert entry["MimeType"].split(";")[:-1] == [TYPE]
-    # What is said is said in Chinese, too.
+    # Every text has a Chinese translation.
     for key in ("GenericName", "Comment", "Keywords"):
         assert entry[f"{key}[zh_CN]"] != entry[key], key
 

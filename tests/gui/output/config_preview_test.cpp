@@ -63,7 +63,7 @@ TEST(ConfigPreviewContent, WhereThereIsNoneItSaysWhy) {
 }
 
 TEST(ConfigPreviewContent, FindingsHaveLevelPlaceAndAdvice) {
-  // What the HF Trainer fills in is filled in by nobody where it does not run.
+  // Without the HF Trainer nothing replaces the values "auto".
   const std::string text = config_of(*planned(with({"--config-style", "hf-auto"}))).text.toStdString();
   const std::vector<Finding> findings = lint(text, "ds_config.json", {.style = ConfigStyle::plain});
   ASSERT_FALSE(findings.empty());
@@ -138,7 +138,7 @@ TEST_F(ConfigPreviewTest, TextCanBeSelectedButNotChanged) {
     EXPECT_FALSE(each->accessibleName().isEmpty());
 }
 
-/// Of WCAG: 4.5 is enough for text.
+/// Returns the contrast ratio of WCAG; text needs 4.5.
 double contrast(const QColor& a, const QColor& b) {
   const auto luminance = [](const QColor& color) {
     const auto linear = [](double value) {

@@ -21,14 +21,6 @@ using test::subject;
 QString sample(const char* name) { return QString(ZPLAN_TEST_DATA "/check/samples/%1").arg(name); }
 QString broken(const char* name) { return QString(ZPLAN_TEST_DATA "/check/corpus/%1").arg(name); }
 
-TEST(Measurements, FilesAreToldByTheirContent) {
-  EXPECT_TRUE(is_measurement(sample("bench_nccl.json")));
-  EXPECT_TRUE(is_measurement(sample("all_reduce.txt")));
-  EXPECT_TRUE(is_measurement(sample("deepspeed.log")));
-  EXPECT_FALSE(is_measurement(sample("make_bench.py")));
-  EXPECT_FALSE(is_measurement(sample("missing")));
-}
-
 TEST(Measurements, TheReportIsTheCommandLines) {
   for (const char* name : {"bench_nccl.json", "bench_mpi.json", "all_reduce.txt", "reduce_scatter.json"}) {
     const CheckedFiles result = check_files({sample(name)}, {}, Environment{});

@@ -28,7 +28,7 @@ inline Subject subject(const Scenario& scenario = readme(), std::size_t index = 
   return {QString::fromStdString(scenario.name), planned(scenario), index};
 }
 
-/// What `zplan` writes to stdout.
+/// Returns what `zplan` writes to stdout.
 inline std::string printed(std::vector<std::string> arguments, const std::vector<std::string>& more = {}) {
   arguments.insert(arguments.end(), more.begin(), more.end());
   std::ostringstream out, err;
@@ -43,7 +43,7 @@ inline Scenario saved(const QString& folder) {
   return {.name = "then", .arguments = {}, .report = file.toStdString()};
 }
 
-/// Where to look at a picture, if anywhere: a folder that ZPLAN_TEST_PICTURES names.
+/// Saves a picture to the folder that ZPLAN_TEST_PICTURES names, if it is set.
 inline void keep_picture(QWidget& widget, const QString& name) {
   const QString folder = qEnvironmentVariable("ZPLAN_TEST_PICTURES");
   if (folder.isEmpty()) return;

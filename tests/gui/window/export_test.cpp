@@ -1,4 +1,4 @@
-// What leaves the window: files, the clipboard, paper.
+// The window's output: files, the clipboard, paper.
 
 #include <QApplication>
 #include <QClipboard>

@@ -1,4 +1,4 @@
-// What is on the screen is what the command line prints, to the digit and to the pixel.
+// The figures on the screen equal those of the command line.
 
 #include "cli/report/comparison.h"
 #include "gui/charts/bar_chart.h"
@@ -21,7 +21,7 @@ const std::vector<std::vector<std::string>>& questions() {
   return all;
 }
 
-/// Of the memory of a plan in a report, what the peak is made of.
+/// Returns the parts of the peak of a plan in a report.
 json parts_of(const json& memory) {
   json parts;
   for (const char* part : {"parameters", "gradients", "optimizer_states", "activations", "loss",

@@ -200,7 +200,7 @@ INSTANTIATE_TEST_SUITE_P(Languages, Glyphs, testing::Values("", "zh_CN"), [](con
   return std::string(*language.param == '\0' ? "en" : language.param);
 });
 
-/// What the window says only in other cases than those above.
+/// Texts that the window shows only in other cases than those above.
 TEST(GlyphsOfTexts, ThatAreTranslatedAreInItsFonts) {
   Writer writer;
   QDirIterator files(QStringLiteral(ZPLAN_SOURCE "/gui/translations"), {"*.ts"});

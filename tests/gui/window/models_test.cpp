@@ -5,8 +5,8 @@
 
 #include "gui/session/words.h"
 #include "gui/tables/comparison_model.h"
-#include "gui/tables/scenario_list_model.h"
-#include "gui/tables/strategies_model.h"
+#include "gui/tables/scenario_list.h"
+#include "gui/tables/text_table_model.h"
 #include "tests/gui/support.h"
 
 namespace zplan::gui {

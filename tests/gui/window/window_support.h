@@ -22,7 +22,7 @@ namespace zplan::gui {
 
 using nlohmann::json;
 
-/// The window as a user has it before him, with the example in it.
+/// A window that shows the example.
 class WindowTest : public ::testing::Test {
  protected:
   WindowTest() {
@@ -79,7 +79,7 @@ class WindowTest : public ::testing::Test {
   MainWindow window_{Environment{}};
 };
 
-/// What `zplan` prints for the arguments with --json.
+/// Returns what `zplan` prints for the arguments with --json.
 inline json printed(std::vector<std::string> arguments) {
   arguments.emplace_back("--json");
   std::ostringstream out, err;

@@ -11,7 +11,7 @@
 #include "gui/charts/scatter_chart.h"
 #include "gui/models/stack_model.h"
 #include "gui/session/words.h"
-#include "gui/tables/strategies_model.h"
+#include "gui/tables/text_table_model.h"
 #include "gui/window/help_window.h"
 #include "window_support.h"
 
