@@ -5,7 +5,7 @@
 #include <map>
 
 #include "cli/report/report.h"
-#include "support.h"
+#include "tests/cli/support.h"
 
 namespace zplan::test {
 namespace {
