@@ -8,7 +8,7 @@ import sys
 
 import jsonschema
 
-RECIPES = pathlib.Path(__file__).resolve().parents[1] / "reference" / "recipes"
+RECIPES = pathlib.Path(__file__).resolve().parents[2] / "reference" / "recipes"
 QUESTIONS = [
     "--model 8B --gpus 5 --mem 44",
     "--model Qwen/Qwen3-8B --gpus 5 --mem 44 --explain",
