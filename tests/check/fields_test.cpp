@@ -1,4 +1,4 @@
-// The table of fields, held against rows of every format.
+// The table of fields: every format's rows are read by it.
 
 #include "planner/check/readers/fields.h"
 

@@ -54,7 +54,7 @@ std::string with_ulysses(const Plan& plan, const Question& question, const std::
                line});
 }
 
-/// What the shipped configs of a stage set. Source: ms-swift 4.6 swift/config/zero*.json.
+/// Settings of the shipped configs of a stage. Source: ms-swift 4.6 swift/config/zero*.json.
 ZeroOptions shipped_options(int stage, std::int64_t hidden_size) {
   constexpr Elements kBucket{200'000'000};
   ZeroOptions options = stage == 3 ? zero_options(Buckets::hf_auto, hidden_size) : ZeroOptions{};

@@ -1,5 +1,5 @@
 #pragma once
-// What lint rules share. Data: kinds of values (keys.json), keys without effect, and frequent mistakes
+// The data and the context of lint rules. Data: kinds of values (keys.json), keys without effect, and frequent mistakes
 // (lint.json). The context: the document, look-ups in it, and the findings.
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 #pragma once
-// What DeepSpeed's engine does with gradients at every stage.
+// Gradients as DeepSpeed's engine handles them at every stage.
 
 #include <vector>
 

@@ -105,7 +105,7 @@ void ReplicatedRun::agree() {
   state_.agree(model, Bytes(4), "gradient norm");
 }
 
-/// Of each group an fp32 list and a flat fp32 copy of its gradients; the flat copies stay.
+/// Makes an fp32 list and a flat fp32 copy of each group's gradients. The flat copies stay.
 void ReplicatedRun::step_flat() {
   std::vector<Device::Block> flat;
   for (const OptimizerGroup& group : optimizer_groups(in().rank, in().training, in().strategy)) {
