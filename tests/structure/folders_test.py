@@ -24,6 +24,22 @@ def sources(root, parts):
                 yield path
 
 
+def includes(path):
+    return re.findall(r'^#include "([^"]+)"', path.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def strangers(root):
+    """Returns a sentence for each include of a framework's header outside its folder, but for the format of DeepSpeed's config."""
+    found = []
+    for path in sources(root, ("planner", "cli", "gui", "harness", "python")):
+        name = path.relative_to(root).as_posix()
+        for header in includes(path):
+            owner = re.match(r"planner/frameworks/(fsdp|ddp|deepspeed)/", header)
+            if owner and not name.startswith(owner[0]) and not header.startswith("planner/frameworks/deepspeed/config/"):
+                found.append(f"{name} includes {header}")
+    return found
+
+
 def faults(root):
     """Returns a sentence for each include that runs up, and for each folder that is not listed."""
     folders = listed_folders(root)
@@ -35,7 +51,7 @@ def faults(root):
         if folder not in place:
             found.append(f"{folder} is not listed in docs/architecture.md")
             continue
-        for header in re.findall(r'^#include "([^"]+)"', path.read_text(encoding="utf-8"), re.MULTILINE):
+        for header in includes(path):
             included = header.rpartition("/")[0]
             if included in place and place[included] > place[folder]:
                 found.append(f"{path.relative_to(root).as_posix()} includes {header}, which stands above it")
@@ -46,10 +62,13 @@ class Folders(unittest.TestCase):
     def test_include_only_what_stands_before_them(self):
         self.assertEqual(faults(ROOT), [])
 
+    def test_frameworks_are_called_through_their_rows(self):
+        self.assertEqual(strangers(ROOT), [])
+
     def test_each_listed_folder_has_sources(self):
         for folder in listed_folders(ROOT):
             with self.subTest(folder):
-                self.assertTrue(any((ROOT / folder).glob("*.cpp")) or any((ROOT / folder).glob("*.h")))
+                self.assertTrue(any(path.suffix in (".h", ".cpp") for path in (ROOT / folder).iterdir()))
 
     def test_an_include_that_runs_up_is_found(self):
         with tempfile.TemporaryDirectory() as name:
