@@ -179,7 +179,7 @@ class Pipeline : public ::testing::Test {
     inputs.schedule = &schedule;
     return simulate(inputs);
   }
-  /// What a stage keeps of a micro-batch while another one runs.
+  /// Returns the bytes that a stage keeps of a micro-batch while another one runs.
   static Bytes kept(const RankRun& run) {
     struct Sum {
       void section(int, bool) {}
