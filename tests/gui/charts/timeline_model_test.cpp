@@ -51,7 +51,7 @@ TEST_F(TimelineModelTest, ThePeakIsThePlansPeak) {
       if (of(row, TimelineModel::PeakRole).toBool()) at_peak[subject] += bytes;
     }
     for (std::size_t i = 0; i < highest.size(); ++i) {
-      EXPECT_EQ(highest[i], static_cast<double>(planned->answer.plans[i].memory.peak.bytes().value));
+      EXPECT_EQ(highest[i], static_cast<double>(planned->answer.plans[i].memory().peak.bytes().value));
       EXPECT_EQ(highest[i], at_peak[i]) << "one peak a curve";
     }
   }
