@@ -155,7 +155,7 @@ void read_routed_experts(const JsonReader& value, Run& run) {
   run.setup.training.partitions_made_models = run.setup.strategy.zero_stage == 3;
 }
 
-/// How experts are divided is a section of the ds_config, which is read before.
+/// Reads the number of ranks. The ds_config, which is read before, says how experts are divided.
 void read_experts(const JsonReader& value, Run& run) {
   run.setup.strategy.layout.expert = degree_at(value, run.setup.strategy.layout.world());
 }

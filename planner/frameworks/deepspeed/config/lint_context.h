@@ -1,6 +1,6 @@
 #pragma once
-// The data and the context of lint rules. Data: kinds of values (keys.json), keys without effect, and frequent mistakes
-// (lint.json). The context: the document, look-ups in it, and the findings.
+// The data and the context of lint rules. Data: kinds of values (keys.json), keys without effect, and
+// frequent mistakes (lint.json). The context: the document, look-ups in it, and the findings.
 
 #include <fmt/format.h>
 
