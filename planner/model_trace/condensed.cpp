@@ -149,7 +149,7 @@ class Condenser {
 
 namespace {
 
-/// Whether a part names others than its neighbours.
+/// True if a part names others than its neighbours.
 bool names_far_parts(const Tape& tape) {
   const auto is_near = [](std::int32_t part) {
     return part == kOwnPart || part == kAroundLayers || (part >= -1 && part <= 1);

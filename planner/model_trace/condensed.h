@@ -1,6 +1,6 @@
 #pragma once
-// A tape for questions that need no allocator: what happens between two of the framework's steps becomes one
-// memory delta of live memory. Twenty times shorter, with the same peaks.
+// CondensedTape is a tape without an allocator: events between two actions of the framework become one delta
+// of live memory. It is twenty times shorter and has the same peaks.
 
 #include <array>
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace zplan {
 
-/// Live memory of a stretch of the tape, against what was live before it.
+/// MemoryDelta is the live memory of a stretch of the tape, relative to what was live before it.
 struct MemoryDelta {
-  Composition highest;  ///< at its highest
-  Composition net;      ///< behind it
+  Composition highest;  ///< at the peak
+  Composition net;      ///< at the end
   Bytes highest_total{}, net_total{};
   bool operator==(const MemoryDelta&) const = default;
 };
@@ -31,8 +31,8 @@ struct CondensedEvent {
     reference
   };
   Kind kind{Kind::delta};
-  std::int32_t delta{-1};  ///< into the tape's memory deltas
-  Event event{};           ///< of the other kinds; a gradient's carries its size and term
+  std::int32_t delta{-1};  ///< index of a memory delta
+  Event event{};           ///< any other event; a gradient's has its size and term
   bool operator==(const CondensedEvent&) const = default;
 };
 
@@ -51,7 +51,7 @@ struct CondensedTape {
   std::vector<std::size_t> layers;
 };
 
-/// Numbers the exchanges of `tape`, which is else as it was when this returns.
+/// Condenses `tape`. Numbers its exchanges, and leaves it otherwise unchanged.
 [[nodiscard]] CondensedTape condense(Tape& tape);
 
 /// As TapePlayer, with handler.delta(delta, number) for allocate and release, and handler.gradient(layer,

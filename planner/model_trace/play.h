@@ -7,7 +7,7 @@
 
 namespace zplan {
 
-/// The layer that `part` names, as seen from layer `layer` of `layers`; −1: around the layers.
+/// Returns the layer that `part` names, seen from layer `layer` of `layers`; −1: around the layers.
 [[nodiscard]] inline int named_layer(std::int32_t part, int layer, int layers) {
   if (part == kOwnPart) return layer;
   if (part == kAroundLayers) return -1;
@@ -15,7 +15,7 @@ namespace zplan {
   return part >= 0 ? part : layers + part;
 }
 
-/// Blocks of the whole micro-step, numbered 0 … blocks − 1.
+/// TapeLayout numbers the blocks of the whole micro-step 0 … blocks − 1.
 class TapeLayout {
  public:
   explicit TapeLayout(const Tape& tape) : tape_(tape) {
@@ -26,8 +26,8 @@ class TapeLayout {
   }
   [[nodiscard]] std::int32_t blocks() const { return blocks_; }
 
-  /// The number of the block that `event` names in layer `layer` (−1: before or behind the layers; `behind`
-  /// tells which).
+  /// Returns the number of the block that `event` names in layer `layer`; −1: before the layers, or after
+  /// them where `behind` is set.
   [[nodiscard]] std::int32_t block(const Event& event, int layer, bool behind) const {
     const int last = static_cast<int>(tape_.layers.size()) - 1;
     switch (event.owner) {
@@ -93,7 +93,7 @@ class TapePlayer {
     section(tape_.model.backward, -1, true);
   }
   void transfer(Transfer which) {
-    // What is sent back is the gradient that the first layer left.
+    // The gradient that the first layer left is sent back.
     events(tape_.transfers[static_cast<std::size_t>(which)], -1, which == Transfer::send_gradient);
   }
 

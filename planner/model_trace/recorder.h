@@ -1,6 +1,6 @@
 #pragma once
-// Turns what a symbolic run of a model makes and frees into a Tape: which part of the program a block belongs
-// to, and how the other parts name it.
+// Recorder turns the allocations and frees of a recorded model into a Tape: it finds which part of the model
+// a block belongs to, and how other parts name it.
 
 #include <array>
 #include <exception>
@@ -21,18 +21,18 @@ class Recorder {
 
   explicit Recorder(std::size_t layers) : parts_(layers) {}
 
-  /// From here on things happen in `part`: a layer's position, or kModel.
+  /// Makes `part`, a layer's position or kModel, the current part.
   void enter(int part) {
     if (before_step_in && part != current_) before_step_in();
     current_ = part;
   }
-  /// Whether the memory was made in another layer than the one that runs.
+  /// True if another layer than the current one allocated the memory.
   [[nodiscard]] bool is_other_layers(const Storage& storage) const {
     const int part = blocks_[static_cast<std::size_t>(storage.block())].part;
     return current_ != kModel && part != kModel && part != current_;
   }
   [[nodiscard]] int current() const { return current_; }
-  /// Ends the forward pass: layers are left backwards from here on.
+  /// Ends the forward pass: layers follow in reverse order.
   void turn_to_backward() {
     if (before_step_in) before_step_in();
     backward_ = true;
@@ -45,9 +45,9 @@ class Recorder {
     exchange();
     transfer_.reset();
   }
-  /// The last layer's backward is over too.
+  /// Ends the last layer's backward.
   void leave_layers() { behind_layers_ = true; }
-  /// Runs `end`, which may free layers' blocks: it does so of every layer (TapePart::endings).
+  /// Runs `end`, which may free layers' blocks: every layer frees them (TapePart::endings).
   template <class End>
   void end_layers(std::size_t which, const End& end) {
     mark(Event::Kind::end_layers, static_cast<std::int32_t>(which));
@@ -55,13 +55,13 @@ class Recorder {
     end();
     ending_.reset();
   }
-  /// What blocks are taken for from here on; returns what they were taken for.
+  /// Sets the term of blocks that are allocated next. Returns the term before.
   Term take_for(Term term) { return std::exchange(term_, term); }
   [[nodiscard]] Term term() const { return term_; }
 
   [[nodiscard]] std::shared_ptr<Storage> allocate(Bytes size);
-  /// What `make` allocates belongs to what stands around the layers: a layer leaves it there for good. Only
-  /// of layers that no other of their class repeats.
+  /// Runs `make`, whose allocations belong to the model around the layers although a layer makes them. Only
+  /// for layers that are alone in their class.
   template <class Make>
   [[nodiscard]] auto around_layers(const Make& make) {
     const std::optional<int> outside = std::exchange(maker_, kModel);
@@ -69,27 +69,28 @@ class Recorder {
     maker_ = outside;
     return made;
   }
-  /// What cannot be told is thrown by finish(): handles also go while an exception passes.
+  /// Records that a block is freed. finish() throws what a tape cannot express: handles are also released
+  /// while an exception passes.
   void release(std::int32_t block) noexcept;
-  /// The block becomes the gradient of parameter `index` of the current part.
+  /// Makes the block the gradient of parameter `index` of the current part.
   void adopt_gradient(Storage& storage, std::int32_t index) {
     give_gradient(Event::Kind::adopt_gradient, storage, index);
   }
-  /// The same of a part of it, where more follows.
+  /// Makes the block a part of that gradient, of which more follows.
   void add_gradient(Storage& storage, std::int32_t index) {
     give_gradient(Event::Kind::add_gradient, storage, index);
   }
   void mark(Event::Kind kind, std::int32_t index);
-  /// What is computed between the last moment at which a framework stepped in and the next.
+  /// Returns the load between the last moment at which a framework acted and the next.
   [[nodiscard]] Load& load();
-  /// Called before the program goes on elsewhere, or a framework steps in.
+  /// Called before another part begins, or a framework acts.
   std::function<void()> before_step_in;
-  /// The call's group exchanges `size`.
+  /// Records an exchange of `size` bytes.
   void communicate(TensorCall call, Bytes size);
-  /// What is computed next needs the last call of this kind, which was issued ahead.
+  /// Records that the next computation needs the last call of this sort, which was issued ahead.
   void await(TensorCall call) { mark(Event::Kind::await, static_cast<std::int32_t>(call)); }
-  /// The block is what its layer returns, where no event of the next one says so: what that keeps of it is
-  /// freed with all layers.
+  /// Makes the block the output of its layer, where no event of the next layer shows it: all layers' outputs
+  /// are freed together.
   void return_output(const Storage& storage) {
     const Block& block = blocks_[static_cast<std::size_t>(storage.block())];
     if (block.part != kModel) part(block.part).output = block.number;
@@ -98,13 +99,13 @@ class Recorder {
   /// parameter, holds on to the memory that a framework gathers a sharded parameter into
   /// (Event::keep_parameter).
   [[nodiscard]] std::shared_ptr<Storage> keep_parameter(std::int32_t index);
-  /// The number of this module among the current part's.
+  /// Returns the number of this module in the current part's list.
   [[nodiscard]] std::int32_t module_number(const TapeModule& module);
-  /// The module reads a parameter of another one.
+  /// Records that the module reads another module's parameter.
   void read_parameter(std::int32_t module, std::int32_t index);
 
-  /// The tape; `classes` tells for each recorded layer which class it stands for. Throws std::logic_error
-  /// where parts share blocks in a way that a tape cannot say: a mistake in the program.
+  /// Returns the tape; `classes` holds the class of each recorded layer. Throws std::logic_error where parts
+  /// share blocks in a way that a tape cannot express, which is a bug.
   [[nodiscard]] Tape finish(const std::vector<std::size_t>& classes);
 
  private:
@@ -123,24 +124,24 @@ class Recorder {
   [[nodiscard]] std::vector<Event>& list();
   void free(std::int32_t block);
   void free_parameter(const Block& kept);
-  /// An event at which a framework steps in: what is computed behind it is another load.
+  /// Records an event at which a framework acts; a new load begins after it.
   void step_in(const Event& event);
-  /// How the current part names a block.
+  /// Names a block as the current part sees it.
   void name(Event& event, std::int32_t block);
 
   std::vector<Block> blocks_;
   TapePart model_;
   std::vector<Event> head_, head_backward_;
   std::array<std::vector<Event>, kTransfers> transfers_;
-  std::optional<Transfer> transfer_;  ///< that events belong to now
+  std::optional<Transfer> transfer_;  ///< the transfer that records events now
   std::vector<Load> loads_;
-  const std::vector<Event>* loaded_{};  ///< the list that the last load stands in; null: it is closed
+  const std::vector<Event>* loaded_{};  ///< the list that holds the last load; null: it is closed
   std::vector<Part> parts_;
   int current_{kModel};
-  std::optional<int> maker_;  ///< whose blocks are made, where not the current part's
+  std::optional<int> maker_;  ///< the part that owns new blocks, where not the current one
   bool started_{}, backward_{}, behind_layers_{};
   std::optional<std::size_t> ending_;
-  std::exception_ptr failure_;  ///< of the first block whose release could not be told
+  std::exception_ptr failure_;  ///< the first release that a tape cannot express
   Term term_{Term::saved_activations};
 };
 

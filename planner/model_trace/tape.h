@@ -1,7 +1,7 @@
 #pragma once
-// The tape of one micro-step: every tensor that PyTorch makes and frees while it runs forward, loss and
-// backward, in order, with its size; and the moments at which a framework steps in (a module needs its
-// parameters, a gradient is ready). What happens then is the framework's: memory/.
+// Tape is one micro-step: every tensor that PyTorch allocates and frees in forward, loss and backward, in
+// order, with its size; and the moments at which a framework acts (a module needs its parameters, a gradient
+// is complete). What the framework does then is up to planner/simulation/ and planner/frameworks/.
 
 #include <array>
 #include <cstdint>
@@ -15,43 +15,43 @@
 
 namespace zplan {
 
-/// Where in the model's program a block of memory was made: tapes of layers are played once per layer, so
-/// blocks are named relative to the part that made them.
+/// Owner is the part of the model that allocated a block. Tapes of layers are repeated for each layer, so
+/// blocks are named relative to that part.
 enum class Owner : std::uint8_t {
   here,             ///< this part, or this layer (its forward and backward together)
-  model,            ///< what stands before or behind the layers
+  model,            ///< what runs before or after the layers
   previous_output,  ///< the hidden states that the layer before returned (or the embedding)
-  next_gradient,    ///< the gradient that the layer behind left for this one (or the head)
+  next_gradient,    ///< the gradient that the next layer (or the head) left for this one
   other_part,       ///< the part that Event::block_part names
 };
 
-/// What ranks exchange within a micro-step: those that divide layers' tensors, and those that divide a
-/// sample's tokens.
+/// TensorCall is an exchange between ranks within a micro-step: ranks that divide layers' tensors, a sample's
+/// tokens, experts or stages.
 enum class TensorCall : std::uint8_t {
   row_output,            ///< a row-split layer's partial outputs are summed
   column_input,          ///< gradients of a column-split layer's input are summed
   split_embedding,       ///< rows that other ranks hold are summed in
   logits,                ///< every rank gathers the logits of all
-  token_maxima,          ///< of the vocabulary-parallel loss
-  token_sums,            ///< the same: sums of exponentials, and logits of the targets
-  replicated_gradient,   ///< of a weight that each rank applies to heads of its own
+  token_maxima,          ///< vocabulary-parallel loss: maxima of the logits
+  token_sums,            ///< vocabulary-parallel loss: sums of exponentials, and logits of the targets
+  replicated_gradient,   ///< gradient of a weight that each rank applies to its own heads
   token_exchange,        ///< Ulysses: all tokens of some heads for some tokens of all heads, and back
   positions,             ///< Ulysses: every rank gathers the positions of all tokens
   rank_losses,           ///< Ulysses: the loss of each rank's tokens
-  rank_token_counts,     ///< Ulysses: how many of them count
-  loss_gradient,         ///< Ulysses: of each rank's loss
-  tile_count,            ///< tiled feed-forward: all ranks take the most slices that one takes
+  rank_token_counts,     ///< Ulysses: how many of each rank's tokens count
+  loss_gradient,         ///< Ulysses: gradient of each rank's loss
+  tile_count,            ///< tiled feed-forward: all ranks use the largest number of slices
   gathered_keys,         ///< ring attention: keys and values of all ranks at once
-  passed_keys,           ///< ring attention: to the next rank
-  passed_key_gradients,  ///< ring attention: to the next rank, in fp32
-  expert_counts,         ///< AutoEP: how many rows each expert is sent by each rank
+  passed_keys,           ///< ring attention: keys and values to the next rank
+  passed_key_gradients,  ///< ring attention: gradients of keys and values to the next rank, in fp32
+  expert_counts,         ///< AutoEP: how many rows each rank sends to each expert
   expert_rows,           ///< AutoEP: rows to the ranks that have their experts, and back
   row_counts,            ///< AutoTP with AutoEP: how many rows each tensor-parallel rank has
-  combined_rows,         ///< the same: every rank gathers the experts' outputs
-  row_places,            ///< the same: whose outputs they are
-  row_weights,           ///< the same: what they are weighed by
-  combined_gradients,    ///< the same: gradients of the outputs and weights are summed
-  averaged_gradients,    ///< the same: gradients of the layer's input are averaged
+  combined_rows,         ///< AutoTP with AutoEP: every rank gathers the experts' outputs
+  row_places,            ///< AutoTP with AutoEP: tokens of the outputs
+  row_weights,           ///< AutoTP with AutoEP: weights of the outputs
+  combined_gradients,    ///< AutoTP with AutoEP: gradients of outputs and weights are summed
+  averaged_gradients,    ///< AutoTP with AutoEP: gradients of the layer's input are averaged
   stage_output,          ///< pipeline: hidden states to the next stage
   stage_gradient         ///< pipeline: their gradient back to the stage before
 };
@@ -63,20 +63,20 @@ struct Event {
     allocate,
     release,
     adopt_gradient,  ///< the block is a parameter's gradient from here on: the framework frees it
-    add_gradient,    ///< likewise, but more of it follows in this backward: the framework is not told
+    add_gradient,    ///< as adopt_gradient, but more of it follows in this backward: no hook runs
     enter_module,    ///< its parameters are needed now
-    leave_module,    ///< and not any more
+    leave_module,    ///< its parameters are needed no more
     enter_backward,  ///< its parameters are needed for its backward
     leave_backward,
     read_parameter,  ///< parameter `index` is read from outside its module, by module `block`
     keep_parameter,  ///< autograd keeps a view of parameter `index`: the memory it was gathered into stays
-    free_parameter,  ///< until here, whatever the framework does with the parameter
-    end_layers,      ///< every layer frees what stands in its `endings` under `index`
-    workspace,       ///< a library keeps one from here on: `index` 0 is cuBLAS, 1 cuBLASLt
+    free_parameter,  ///< ends keep_parameter
+    end_layers,      ///< every layer frees its `endings[index]`
+    workspace,       ///< a library allocates a workspace and keeps it: `index` 0 is cuBLAS, 1 cuBLASLt
     phase,           ///< `index` is a Phase
     communicate,     ///< `index` is a TensorCall, `size` its buffer
-    await,           ///< the last of TensorCall `index`, which ran beside what was computed, is through
-    compute,         ///< the stretch that begins here computes load `index` of the tape
+    await,           ///< waits for the last TensorCall `index`, which ran beside computation
+    compute,         ///< load `index` of the tape begins
     reference,       ///< the reference model's forward: kReferenceBegins, its layer `index`, kReferenceEnds
   };
   Kind kind{Kind::allocate};
@@ -86,40 +86,42 @@ struct Event {
   std::int32_t index{
       -1};  ///< parameter (adopt_gradient) or module (enter, leave): an index into the part's list
   Bytes size{};
-  /// Whose parameter or module `index` is, and, under Owner::other_part, whose block: kOwnPart,
-  /// kAroundLayers or another layer as RecordedEvent has it.
+  /// The part that parameter or module `index` belongs to and, under Owner::other_part, the block: kOwnPart,
+  /// kAroundLayers or another layer, as in RecordedEvent.
   std::int32_t index_part{kOwnPart}, block_part{kOwnPart};
   bool operator==(const Event&) const = default;
 };
 
-/// In the place of a module's number: the unit that FSDP2 makes of final norm and head.
+/// Stands for a module's number: the unit that FSDP2 makes of final norm and head.
 inline constexpr std::int32_t kHeadUnit = -1;
 
-/// In the place of a layer's number, of Event::Kind::reference.
+/// Stand for a layer's number in events of Event::Kind::reference.
 inline constexpr std::int32_t kReferenceBegins = -1, kReferenceEnds = -2;
 
-/// A module that a framework hooks.
+/// TapeModule is a module that a framework hooks.
 struct TapeModule {
-  std::string name;                 ///< of one without parameters of its own, which nothing else tells apart
-  std::vector<std::int32_t> own{};  ///< the parameters that it holds itself; of a leaf, all below it
+  std::string name;                 ///< of a module without parameters of its own
+  std::vector<std::int32_t> own{};  ///< the parameters that it holds itself; a leaf holds all below it
   bool leaf{};                      ///< modules below it are not hooked
   bool operator==(const TapeModule&) const = default;
 };
 
-/// One part of the program that stands alone: a class of layers, or what is around them.
+/// TapePart is a class of layers, or what runs around the layers.
 struct TapePart {
   std::vector<Event> forward;
   std::vector<Event> backward;
-  /// What is freed of it when the model's forward is over (0: autocast's cast weights), and when the loss is
-  /// dropped and its graph with it (1: what autograd functions keep as attributes).
+  /// Blocks freed when the model's forward is over (0: autocast's cast weights), and when the loss and its
+  /// graph are dropped (1: attributes of autograd functions).
   std::array<std::vector<Event>, 2> endings;
   std::vector<TapeModule> modules;
-  std::int32_t blocks{};                  ///< how many blocks it names
-  std::int32_t output{-1}, gradient{-1};  ///< of them: the hidden states it returns, the gradient it leaves
+  std::int32_t blocks{};  ///< number of blocks
+  std::int32_t output{-1},
+      gradient{-1};  ///< blocks of the hidden states it returns and of the gradient it leaves
   bool operator==(const TapePart&) const = default;
 };
 
-/// Modules of a reference model that is not the policy itself, by class of its layers.
+/// ReferenceModules lists the modules of a reference model that is not the policy itself, by class of its
+/// layers.
 struct ReferenceModules {
   std::vector<TapeModule> model;
   std::vector<std::vector<TapeModule>> classes;
@@ -127,7 +129,7 @@ struct ReferenceModules {
   bool operator==(const ReferenceModules&) const = default;
 };
 
-/// What a stage of a pipeline exchanges with its neighbours.
+/// Transfer is an exchange of a pipeline's stage with its neighbours.
 enum class Transfer : std::uint8_t { receive_hidden, send_hidden, receive_gradient, send_gradient };
 inline constexpr std::size_t kTransfers = 4;
 
@@ -135,8 +137,8 @@ inline constexpr std::size_t kTransfers = 4;
 /// Backward: the loss and the head, the layers, the embedding. A stage of a pipeline has a start or an end
 /// only where its part of the model has them; elsewhere the pass begins or ends with a transfer.
 struct Tape {
-  TapePart model;                    ///< forward: before the layers; backward: behind them
-  std::vector<Event> head;           ///< behind the layers' forward
+  TapePart model;                    ///< forward: before the layers; backward: after them
+  std::vector<Event> head;           ///< after the layers' forward
   std::vector<Event> head_backward;  ///< before the layers' backward
   /// By Transfer: what is allocated as it is received and freed as it is sent, and the exchange itself. Empty
   /// where the rank has the whole model.
@@ -144,8 +146,9 @@ struct Tape {
   std::vector<TapePart> classes;    ///< distinct layers
   std::vector<std::size_t> layers;  ///< the class of each layer
   std::vector<Load> loads;
-  std::vector<Bytes> held;  ///< what the training loop's variables have of it while the optimizer steps
-  std::optional<ReferenceModules> reference;  ///< what module events name between kReferenceBegins and …Ends
+  std::vector<Bytes> held;  ///< tensors that the training loop keeps while the optimizer steps
+  std::optional<ReferenceModules>
+      reference;  ///< modules of events between kReferenceBegins and kReferenceEnds
   bool operator==(const Tape&) const = default;
 };
 
