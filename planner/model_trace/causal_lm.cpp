@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 
-#include "planner/model_trace/analogous_tape.h"
 #include "planner/model_trace/program.h"
 #include "planner/model_trace/recorded_tape.h"
 #include "planner/model_trace/reference.h"
@@ -136,7 +135,7 @@ Sizes sizes_of(const Model& model, const Training& training, const Strategy& str
           .V = shape.vocabulary_size};
 }
 
-/// Where DeepSpeed's grouped products are Triton's and not torch's loop. Source: DeepSpeed 0.19.8
+/// True where DeepSpeed's grouped products run in Triton, not in torch's loop. Source: DeepSpeed 0.19.8
 /// accelerator/cuda_accelerator.py prefer_triton_grouped_mm.
 bool is_before_hopper(std::string_view compute_capability) {
   return compute_capability.size() == 3 && compute_capability < "9.0";

@@ -54,8 +54,9 @@ struct CondensedTape {
 /// Condenses `tape`. Numbers its exchanges, and leaves it otherwise unchanged.
 [[nodiscard]] CondensedTape condense(Tape& tape);
 
-/// As TapePlayer, with handler.delta(delta, number) for allocate and release, and handler.gradient(layer,
-/// parameter, size, term) (part_of_gradient) where the gradient's memory is the framework's from here on.
+/// Plays a condensed tape as TapePlayer plays a tape, with handler.delta(delta, number) for allocate and
+/// release, and handler.gradient(layer, parameter, size, term) (part_of_gradient) where the gradient's memory
+/// is the framework's from here on.
 template <class Handler>
 class CondensedPlayer {
  public:

@@ -1,5 +1,5 @@
 #pragma once
-// The micro-step of a recorded model as a tape.
+// Tapes of models without a program of their own: recorded ones, and those that another model stands for.
 
 #include <optional>
 #include <string>
@@ -17,5 +17,10 @@ namespace zplan {
 /// Returns the tape of one micro-step of a recorded model. Throws std::logic_error where why_not_recorded
 /// gives a reason.
 [[nodiscard]] Tape recorded_tape(const Model& model, const Training& training, const Strategy& strategy);
+
+/// Returns a tape for a model whose modules are unknown: activations of its analogue, gradients of its own
+/// parameters. Each layer is one module, which needs its parameters together; its gradients come at the end
+/// of its backward.
+[[nodiscard]] Tape analogous_tape(const Model& model, const Tape& analogue, const Training& training);
 
 }  // namespace zplan
