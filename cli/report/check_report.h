@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "planner/calibration/fit_speeds.h"
-#include "planner/calibration/other_planners.h"
 #include "cli/document/document.h"
 #include "models/base/format.h"
 #include "models/base/json_reader.h"
+#include "planner/calibration/fit_speeds.h"
+#include "planner/calibration/other_planners.h"
 #include "planner/check/record.h"
 
 namespace zplan {

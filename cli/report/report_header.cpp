@@ -59,8 +59,7 @@ std::string variant_words(const Training& training) {
   if (training.loss_chunks > 1)
     words +=
         fmt::format(", loss{} in {} slices", training.sliced_head ? " and head" : "", training.loss_chunks);
-  if (training.modules.replaces_modules())
-    words += fmt::format(", modules of {}", training.modules.name);
+  if (training.modules.replaces_modules()) words += fmt::format(", modules of {}", training.modules.name);
   return words;
 }
 
