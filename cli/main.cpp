@@ -6,7 +6,7 @@
 #include <malloc.h>
 #endif
 
-#include "cli/process.h"
+#include "cli/run.h"
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include <QTranslator>
 #include <iostream>
 
-#include "cli/environment.h"
+#include "cli/base/environment.h"
 #include "cli/options/help.h"
 #include "gui/window/fonts.h"
 #include "gui/window/main_window.h"

@@ -1,13 +1,13 @@
-#include "cli/commands/check_command.h"
+// `zplan check`: predictions against measurements.
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
 
+#include "cli/commands/commands.h"
 #include "cli/options/request.h"
 #include "cli/report/check_report.h"
-#include "cli/run.h"
 #include "models/base/error.h"
 #include "models/base/json_reader.h"
 #include "planner/check/judge.h"
@@ -46,7 +46,7 @@ check::Document named_document(const std::string& path) {
   return document;
 }
 
-/// Of a folder, what is no measurement is passed over with a note.
+/// Adds the measurements below a folder; other files get a note on `err`.
 void add_folder(const std::string& folder, std::vector<check::Document>& documents, std::ostream& err) {
   const std::size_t before = documents.size();
   for (const std::string& path : files_below(folder)) {
@@ -80,8 +80,8 @@ std::vector<check::Document> documents_of(const Options& options, std::ostream& 
   return documents;
 }
 
-/// Whether the option could say something that the documents leave open: all of a plan, or which machines an
-/// nccl-tests log is of.
+/// True if the option could fill in what the documents leave open: a whole plan, or the machines of an
+/// nccl-tests log.
 bool could_matter(const OptionSpec& spec, const std::vector<check::Document>& documents) {
   if (spec.group == "Output" || spec.group == "Check") return true;
   const bool of_machines = spec.name == "--gpu" || spec.name == "--node" || spec.name == "--network";
@@ -132,7 +132,7 @@ std::vector<Case> cases_of(const std::vector<check::Document>& documents, const 
   return cases;
 }
 
-/// What contradicts itself in a document.
+/// Returns a sentence for each contradiction within a document.
 std::vector<std::string> failures_of(const std::vector<Case>& cases) {
   std::vector<std::string> failures;
   for (const Case& each : cases)
@@ -171,11 +171,12 @@ CheckReport check_report(const Options& options, const Environment& environment,
   return report;
 }
 
-int check_command(const Options& options, const Environment& environment, const Style& style,
-                  std::ostream& out, std::ostream& err) {
-  const CheckReport report = check_report(options, environment, err);
-  out << (options.format == OutputFormat::json ? json_text(check_json(report))
-                                               : in_format(check_document(report), options.format, style));
+int check_command(const Invocation& invocation) {
+  const CheckReport report = check_report(invocation.options, invocation.environment, invocation.err);
+  const OutputFormat format = invocation.options.format;
+  invocation.out << (format == OutputFormat::json
+                         ? json_text(check_json(report))
+                         : in_format(check_document(report), format, invocation.style));
   return holds(report) ? kFits : kNothingFits;
 }
 

@@ -1,75 +1,72 @@
 #pragma once
-// What each command does, a file each; `plan`, `compare` and `search` are put together in run.cpp.
+// The commands. A command writes its answer and returns the exit status; it throws InputError for
+// bad usage and bad input before it writes anything.
 
 #include <ostream>
 #include <string>
 #include <vector>
 
+#include "cli/base/environment.h"
 #include "cli/document/text.h"
-#include "cli/environment.h"
 #include "cli/options/options.h"
 
 namespace zplan {
 
-struct Exploration;
-struct Found;
-struct Question;
-struct Scope;
-struct SearchSpace;
+struct CheckReport;
+struct Report;
 
-/// What `zplan search` varies: all that the options leave open.
-[[nodiscard]] Scope search_scope(const Options& options, const SearchSpace& space);
+struct Invocation {
+  const Options& options;
+  const std::vector<std::string>& arguments;  ///< as they were typed, without the program's name
+  const Environment& environment;
+  Style style;
+  std::ostream& out;
+  std::ostream& err;
+};
 
-/// The question with what the search chose, as a pinned plan would ask it.
-[[nodiscard]] Question pinned_question(const Question& question, const Found& found);
+/// Writes a report of `plan`, `search` or `compare` and the files that --emit and --recipe-out name. Returns
+/// kNothingFits where no plan fits.
+[[nodiscard]] int write_report(Report report, const Invocation& invocation);
 
-/// Looks at everything that is left open. Says on `err` how far it is where that is a terminal and takes
-/// long; on the first Ctrl-C it stops and keeps the best so far.
-[[nodiscard]] Exploration search(const Question& question, const Scope& scope, const Environment& environment,
-                                 std::ostream& err);
+/// Plans every strategy that the options leave open. Returns kNothingFits where none fits.
+[[nodiscard]] int plan_command(const Invocation& invocation);
 
-/// Writes the report to `out`; returns the exit status: 0 where there is an answer, 1 where nothing fits.
-[[nodiscard]] int fit_command(const Options& options, const std::vector<std::string>& arguments,
-                              const Environment& environment, const Style& style, std::ostream& out);
+/// Finds the fastest config that fits over everything that the options leave open. On a terminal a line on
+/// `err` shows the progress. The first Ctrl-C ends the search with the best config so far.
+[[nodiscard]] int search_command(const Invocation& invocation);
 
-/// Reads --oom as a message, a file, or stdin ("-"). Returns the exit status: 0 where a change makes the run
-/// fit, or only the message is explained; 1 where none does. Throws InputError where there is no message.
-[[nodiscard]] int oom_command(const Options& options, const std::vector<std::string>& arguments,
-                              const Environment& environment, const Style& style, std::ostream& out);
+/// Compares the strategies and configs that the words name, or the scenarios of a file.
+[[nodiscard]] int compare_command(const Invocation& invocation);
 
-/// Whether `compare` is asked for a file of scenarios.
-[[nodiscard]] bool names_scenarios(const Options& options);
+/// Answers --solve, or explains the message that --oom names (a text, a file, or "-" for stdin). Returns
+/// kNothingFits where there is no answer, or no change makes the run fit.
+[[nodiscard]] int fit_command(const Invocation& invocation);
 
-/// 0 where every plan that is shown fits, else 1. Throws InputError where a file or a scenario of it cannot
-/// be read or planned, naming its place, before anything is written.
-[[nodiscard]] int scenario_command(const Options& options, const Environment& environment, const Style& style,
-                                   std::ostream& out, std::ostream& err);
+/// Judges the predictions for the files and folders that the words name; names on `err` the files that hold
+/// no measurement.
+[[nodiscard]] CheckReport check_report(const Options& options, const Environment& environment,
+                                       std::ostream& err);
 
-/// Reads the files of options.words, repairs them where --fix or --emit asks for it, and writes the report to
-/// `out` (with --emit - the repaired file, and the report to `err`). Returns kNothingFits where errors
-/// remain, kFits otherwise. Throws InputError for a file that cannot be read or is no JSON, before anything
-/// is written.
-[[nodiscard]] int lint_command(const Options& options, const Environment& environment, const Style& style,
-                               std::ostream& out, std::ostream& err);
+/// Prints check_report(). Returns kNothingFits where --tolerance does not hold.
+[[nodiscard]] int check_command(const Invocation& invocation);
 
-/// list (the default), show NAME, search WORDS; as a table, or JSON with --json. Throws InputError for other
-/// words.
-[[nodiscard]] std::string models_command(const Options& options, const Environment& environment,
-                                         const Style& style);
-[[nodiscard]] std::string hardware_command(const Options& options, const Environment& environment,
-                                           const Style& style);
+/// Checks the DeepSpeed configs that the words name, and repairs them where --fix or --emit says so. With
+/// --emit - the repaired file goes to `out` and the report to `err`. Returns kNothingFits where errors
+/// remain.
+[[nodiscard]] int lint_command(const Invocation& invocation);
 
-/// `zplan hardware import FILE…`: the profile that the files make, to --output or `out`; what was left out to
-/// `err`. Throws InputError for files that are no measurement of collectives, or contradict themselves, and
-/// for an output that cannot be written.
-void hardware_import(const Options& options, const Environment& environment, std::ostream& out,
-                     std::ostream& err);
+/// Lists, shows or searches the catalogue of models.
+[[nodiscard]] int models_command(const Invocation& invocation);
 
-/// `zplan hardware compare NAME NAME…`: the question on each GPU or cloud shape. Returns the exit status: 0
-/// where some plan fits on some of them, else 1. Throws InputError for names that are not known, and for a
-/// question that can be asked of none of them.
-[[nodiscard]] int hardware_compare(const Options& options, const std::vector<std::string>& arguments,
-                                   const Environment& environment, const Style& style, std::ostream& out);
+/// Lists, shows or searches the catalogue of GPUs, nodes, networks and cloud shapes.
+[[nodiscard]] int hardware_command(const Invocation& invocation);
+
+/// Makes a GPU's profile of the measurements that the words name and writes it to --output, or to `out`.
+[[nodiscard]] int hardware_import(const Invocation& invocation);
+
+/// Asks the same question of each GPU or cloud shape that the words name. Returns kNothingFits where no plan
+/// fits on any of them.
+[[nodiscard]] int hardware_compare(const Invocation& invocation);
 
 /// The first word of a catalogue command and the others as one text.
 struct CatalogueAction {
@@ -78,19 +75,12 @@ struct CatalogueAction {
 };
 [[nodiscard]] CatalogueAction catalogue_action(const Options& options);
 
-/// Whether the arguments begin with "bench".
-[[nodiscard]] bool is_bench(const std::vector<std::string>& arguments);
+/// True if the first argument names a program of its own: "bench" or "gui".
+[[nodiscard]] bool is_program(const std::vector<std::string>& arguments);
 
-/// Becomes zplan-bench. With --profile FILE it waits for it instead, and imports what it measured into that
-/// file as `zplan hardware import` does; the exit status is then the first one that is not 0. Throws
-/// InputError where zplan-bench is not there, or --profile is given without a file.
-[[nodiscard]] int bench_command(const std::vector<std::string>& arguments, const Environment& environment,
-                                std::ostream& out, std::ostream& err);
-
-/// Whether the arguments begin with "gui".
-[[nodiscard]] bool is_gui(const std::vector<std::string>& arguments);
-
-/// Becomes zplan-gui with the words behind "gui". Throws InputError where that is not there.
-[[noreturn]] void gui_command(const std::vector<std::string>& arguments);
+/// Becomes the program that the first argument names. `zplan bench --profile FILE` waits for zplan-bench
+/// instead and imports what it measured into FILE; returns the first exit status that is not 0.
+[[nodiscard]] int run_program(const std::vector<std::string>& arguments, const Environment& environment,
+                              std::ostream& out, std::ostream& err);
 
 }  // namespace zplan

@@ -1,3 +1,6 @@
+// `zplan hardware`: the catalogue of GPUs, nodes, networks and cloud shapes, and profiles made of
+// measurements.
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,8 +10,11 @@
 
 #include "cli/commands/commands.h"
 #include "cli/document/table.h"
+#include "cli/report/report.h"
+#include "hardware_profiles/profiles.h"
 #include "models/base/format.h"
 #include "models/base/json_reader.h"
+#include "planner/calibration/import_profile.h"
 
 namespace zplan {
 
@@ -315,7 +321,7 @@ Profile profile_in(const std::string& path) {
   return read.nodes.empty() ? profile_of(read.networks.front()) : profile_of(read.nodes.front());
 }
 
-/// What `name` is: a GPU, a node or a network. The error of a name that is none of them lists the GPUs.
+/// Returns the GPU, node, network or cloud shape of this name. The error for an unknown name lists the GPUs.
 Profile find_profile(const HardwareProfiles& profiles, const std::string& name) {
   if (name.ends_with(".json")) return profile_in(name);
   HardwareProfiles found = profiles;
@@ -334,15 +340,33 @@ Profile find_profile(const HardwareProfiles& profiles, const std::string& name) 
   return profile_of(find_gpu(profiles, name, "hardware show"));
 }
 
+std::vector<check::Document> measurements_of(const Options& options) {
+  std::vector<check::Document> documents;
+  for (const std::string& path : options.words) documents.push_back(check::recognised(read_file(path), path));
+  if (documents.empty())
+    throw InputError("hardware import", "no file", "needed: nccl-tests logs or zplan-bench results");
+  return documents;
+}
+
+/// Returns the profile as JSON, after reading it back as a check.
+std::string profile_text(const Gpu& gpu) {
+  const std::string text = json_text(write_gpu(gpu));
+  const Json json = parse_json(text, gpu.name);
+  (void)read_profiles(JsonReader(json, gpu.name));
+  return text;
+}
+
 }  // namespace
 
-std::string hardware_command(const Options& options, const Environment& environment, const Style& style) {
+int hardware_command(const Invocation& invocation) {
+  const auto& [options, arguments, environment, style, out, err] = invocation;
   const CatalogueAction action = catalogue_action(options);
   const bool json = options.format == OutputFormat::json;
   HardwareProfiles profiles = with_user_profiles(user_hardware_folder(environment));
   if (action.verb == "show") {
     const Profile profile = find_profile(profiles, action.text);
-    return json ? profile_json(profile).dump(2) + "\n" : show_text(profile, style);
+    out << (json ? profile_json(profile).dump(2) + "\n" : show_text(profile, style));
+    return kFits;
   }
   if (action.verb == "instances") profiles.gpus.clear(), profiles.nodes.clear(), profiles.networks.clear();
   keep_matches(profiles.gpus, action.text), keep_matches(profiles.nodes, action.text),
@@ -353,7 +377,28 @@ std::string hardware_command(const Options& options, const Environment& environm
       profiles.instances.empty())
     throw InputError("hardware search", in_quotes(action.text) + " is in no name",
                      "zplan hardware lists all names");
-  return json ? list_json(profiles) : list_text(profiles, style);
+  out << (json ? list_json(profiles) : list_text(profiles, style));
+  return kFits;
+}
+
+int hardware_import(const Invocation& invocation) {
+  const auto& [options, arguments, environment, style, out, err] = invocation;
+  const HardwareProfiles hardware = with_user_profiles(user_hardware_folder(environment));
+  const check::ImportedProfile imported =
+      check::import_profile(measurements_of(options), {.hardware = hardware,
+                                                       .gpu = options.cluster.gpu,
+                                                       .node = options.cluster.node,
+                                                       .network = options.cluster.network,
+                                                       .name = options.profile_name});
+  const std::string text = profile_text(imported.gpu);
+  for (const std::string& note : imported.notes) err << fmt::format("zplan: note: {}\n", note);
+  if (options.output.empty() || options.output == "-") {
+    out << text;
+    return kFits;
+  }
+  write_file(options.output, text, "--output");
+  err << fmt::format("zplan: wrote {}: zplan --gpu {} …\n", options.output, options.output);
+  return kFits;
 }
 
 }  // namespace zplan

@@ -10,7 +10,6 @@
 #include "cli/options/command_line.h"
 #include "cli/options/request.h"
 #include "cli/report/scenario_report.h"
-#include "cli/run.h"
 #include "models/base/json_reader.h"
 
 namespace zplan {
@@ -19,7 +18,7 @@ namespace {
 
 constexpr std::string_view kPlace = "hardware compare";
 
-/// What `word` is called in the catalogue. Throws InputError with the nearest GPU or shape.
+/// Returns the catalogue's name of `word`. Throws InputError with the nearest GPU or shape.
 ComparedHardware named(const std::string& word, const HardwareProfiles& profiles) {
   if (word.ends_with(".json")) return {.name = word, .instance = false, .impossible = {}};
   if (const Gpu* gpu = gpu_called(profiles, word))
@@ -47,7 +46,7 @@ void check_prices(const Options& options) {
     throw InputError("--order", "cheapest without --price", "accepted: with --price");
 }
 
-/// Of the name at this place.
+/// Returns the price for the name at this place.
 std::optional<double> price_of(const Options& options, std::size_t place) {
   if (options.prices.empty()) return std::nullopt;
   return options.prices.size() == 1 ? options.prices.front() : options.prices[place];
@@ -70,7 +69,7 @@ std::vector<ComparedHardware> all_named(const Options& options, const HardwarePr
   return all;
 }
 
-/// Whether an option is of the comparison, not of the question asked on each.
+/// True if the option belongs to the comparison and not to the question.
 bool is_own(std::string_view option) {
   constexpr std::array<std::string_view, 7> kOwn{"--json",  "--csv",   "--markdown", "--no-color",
                                                  "--price", "--order", "--"};
@@ -97,8 +96,8 @@ std::vector<std::string> words_for(const Options& options, const std::vector<std
 
 }  // namespace
 
-int hardware_compare(const Options& options, const std::vector<std::string>& arguments,
-                     const Environment& environment, const Style& style, std::ostream& out) {
+int hardware_compare(const Invocation& invocation) {
+  const auto& [options, arguments, environment, style, out, err] = invocation;
   const HardwareProfiles profiles = with_user_profiles(user_hardware_folder(environment));
   HardwareComparison all{
       .hardware = all_named(options, profiles), .order = options.order, .unit = options.unit};
@@ -115,7 +114,7 @@ int hardware_compare(const Options& options, const std::vector<std::string>& arg
     }
   }
   const auto is_planned = [](const ComparedHardware& each) { return each.planned.has_value(); };
-  // What can be asked of none of them is wrong with the question.
+  // An error on every GPU is an error of the question.
   if (std::none_of(all.hardware.begin(), all.hardware.end(), is_planned)) throw *refused;
   all.sort(options.order);
   out << (options.format == OutputFormat::json ? json_text(hardware_comparison_json(all))

@@ -4,7 +4,6 @@
 #include "cli/options/request.h"
 #include "cli/report/lint_report.h"
 #include "cli/report/report.h"
-#include "cli/run.h"
 #include "models/base/json_reader.h"
 #include "planner/explain/why.h"
 #include "planner/plan/plan.h"
@@ -77,7 +76,7 @@ void add_misfit(LintedFile& file) {
        .advice = "zplan with --model and --gpus says what fits"});
 }
 
-/// What DeepSpeed says to the model under sequence parallelism; whether it refuses it.
+/// Adds DeepSpeed's reasons against sequence parallelism of this model; true if there are any.
 bool add_refusals(LintedFile& file, const Question& question) {
   const Candidates found = candidates(question);
   if (!found.legal.empty() || found.rejected.empty()) return false;
@@ -128,7 +127,7 @@ void plan_file(LintedFile& file, const Options& options, const LintOptions& aske
   }
 }
 
-/// The model that is planned. What is wrong with it and the cluster is no matter of the file.
+/// Returns the model to plan. Errors of the model or the cluster are thrown: they are not the file's.
 Model model_asked_for(const Options& options, const Environment& environment) {
   Options alone = options;
   alone.command = Command::plan;
@@ -176,8 +175,8 @@ void check_options_matter(const Options& options) {
 
 }  // namespace
 
-int lint_command(const Options& options, const Environment& environment, const Style& style,
-                 std::ostream& out, std::ostream& err) {
+int lint_command(const Invocation& invocation) {
+  const auto& [options, arguments, environment, style, out, err] = invocation;
   check_files(options);
   check_options_matter(options);
   LintOptions asked = lint_options(options, environment);

@@ -59,7 +59,7 @@ std::string list_text(const std::vector<const CatalogueEntry*>& entries, const S
   return render_text(table, style);
 }
 
-/// How zplan knows each architecture: by a descriptor, as it was recorded, or by its tensors alone.
+/// Lists how zplan knows each architecture: by a descriptor, a recording, or its tensors alone.
 std::string architectures_text(const Style& style) {
   Table table{{{"architecture", "", false, kAlways},
                {"tensors", "", false, kAlways},
@@ -193,20 +193,25 @@ CatalogueAction catalogue_action(const Options& options) {
   return {verb, text};
 }
 
-std::string models_command(const Options& options, const Environment& environment, const Style& style) {
+int models_command(const Invocation& invocation) {
+  const auto& [options, arguments, environment, style, out, err] = invocation;
   const bool json = options.format == OutputFormat::json;
-  if (options.words == std::vector<std::string>{"architectures"})
-    return json ? architectures_json().dump(2) + "\n" : architectures_text(style);
+  if (options.words == std::vector<std::string>{"architectures"}) {
+    out << (json ? architectures_json().dump(2) + "\n" : architectures_text(style));
+    return kFits;
+  }
   const CatalogueAction action = catalogue_action(options);
   if (action.verb == "show") {
     const Model model = resolve_model(action.text, model_search(environment));
-    return json ? show_json(model) : show_text(model, style);
+    out << (json ? show_json(model) : show_text(model, style));
+    return kFits;
   }
   const auto entries = action.verb == "list" ? all_entries() : search_catalogue(action.text);
   if (entries.empty())
     throw InputError("models search", in_quotes(action.text) + " is in no name",
                      "zplan models lists all names");
-  return json ? list_json(entries) : list_text(entries, style);
+  out << (json ? list_json(entries) : list_text(entries, style));
+  return kFits;
 }
 
 }  // namespace zplan

@@ -7,10 +7,9 @@
 #include <utility>
 #include <vector>
 
-namespace zplan {
+#include "cli/base/values.h"
 
-/// The value of a flag that is to be given.
-inline constexpr std::string_view kFlagGiven = "\x01";
+namespace zplan {
 
 /// An option as it was typed: "--seq 4096", "--seq=4096", "--fused-loss"; a word that is none by itself.
 /// Names and values are views of the arguments.

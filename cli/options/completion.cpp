@@ -11,59 +11,31 @@ namespace zplan {
 
 namespace {
 
-std::vector<std::string> gpu_names() {
+template <class List>
+std::vector<std::string> names_in(const List& list) {
   std::vector<std::string> names;
-  for (const Gpu& gpu : built_in_profiles().gpus) names.push_back(gpu.name);
+  for (const auto& each : list) names.push_back(each.name);
   return names;
 }
 
-std::vector<std::string> model_names() {
-  std::vector<std::string> names;
-  for (const CatalogueEntry& entry : catalogue()) names.push_back(entry.name);
-  return names;
-}
-
-std::vector<std::string> node_names() {
-  std::vector<std::string> names;
-  for (const Node& node : built_in_profiles().nodes) names.push_back(node.name);
-  return names;
-}
-
-std::vector<std::string> network_names() {
-  std::vector<std::string> names;
-  for (const Network& network : built_in_networks()) names.push_back(network.name);
-  return names;
-}
-
-std::vector<std::string> instance_names() {
-  std::vector<std::string> names;
-  for (const Instance& instance : built_in_instances()) names.push_back(instance.name);
-  return names;
-}
-
-/// What `hardware compare` takes.
+/// Returns the names that `hardware compare` accepts.
 std::vector<std::string> compared_names() {
-  std::vector<std::string> names = gpu_names();
-  for (std::string& name : instance_names()) names.push_back(std::move(name));
+  std::vector<std::string> names = names_in(built_in_profiles().gpus);
+  for (const Instance& instance : built_in_instances()) names.push_back(instance.name);
   return names;
 }
 
 /// Words that complete an option's value; empty where there are none.
 std::vector<std::string> values_of(const OptionSpec& spec) {
-  if (spec.choices != nullptr) return spec.choices();
-  if (spec.name == "--model") return model_names();
-  if (spec.name == "--gpu") return gpu_names();
-  if (spec.name == "--instance") return instance_names();
-  if (spec.name == "--node") return node_names();
-  if (spec.name == "--network") return network_names();
-  return {};
-}
-
-/// Options whose value may be a file.
-bool takes_file(const OptionSpec& spec) {
-  return spec.name == "--model" || spec.name == "--gpu" || spec.name == "--emit" ||
-         spec.name == "--ds-config" || spec.name == "--recipe" || spec.name == "--recipe-out" ||
-         spec.name == "--oom" || spec.name == "--output";
+  switch (spec.type.names) {
+    case NamesOf::models: return names_in(catalogue());
+    case NamesOf::gpus: return names_in(built_in_profiles().gpus);
+    case NamesOf::instances: return names_in(built_in_instances());
+    case NamesOf::nodes: return names_in(built_in_profiles().nodes);
+    case NamesOf::networks: return names_in(built_in_networks());
+    case NamesOf::nothing: break;
+  }
+  return spec.type.words;
 }
 
 /// Commands whose words may be files, as a pattern of bash and zsh.
@@ -100,7 +72,7 @@ std::string bash() {
   std::string cases, options;
   for (const OptionSpec& spec : option_table()) {
     if (spec.value.empty()) continue;
-    const std::string files = takes_file(spec) ? " $(compgen -f -- \"$current\")" : "";
+    const std::string files = spec.type.is_file ? " $(compgen -f -- \"$current\")" : "";
     cases += fmt::format("    {}) COMPREPLY=($(compgen -W \"{}\" -- \"$current\"){}); return ;;\n", spec.name,
                          words(values_of(spec)), files);
   }
@@ -150,8 +122,8 @@ std::string zsh_text(std::string_view text) {
 std::string zsh_value(const OptionSpec& spec) {
   if (spec.value.empty()) return "";
   const std::vector<std::string> list = values_of(spec);
-  const std::string action = takes_file(spec) && list.empty() ? "_files" : fmt::format("({})", words(list));
-  return fmt::format(":{}:{}", zsh_text(spec.value), list.empty() && !takes_file(spec) ? " " : action);
+  const std::string action = spec.type.is_file && list.empty() ? "_files" : fmt::format("({})", words(list));
+  return fmt::format(":{}:{}", zsh_text(spec.value), list.empty() && !spec.type.is_file ? " " : action);
 }
 
 std::string zsh() {
@@ -230,7 +202,7 @@ end
                      words(compared_names()));
   for (const OptionSpec& spec : option_table()) {
     const std::string value = spec.value.empty() ? ""
-                                                 : fmt::format(" {} -a '{}'", takes_file(spec) ? "-r" : "-x",
+                                                 : fmt::format(" {} -a '{}'", spec.type.is_file ? "-r" : "-x",
                                                                words(values_of(spec)));
     out += fmt::format("complete -c zplan -n \"__zplan_is {}\" -l {} -d '{}'{}\n",
                        fmt::join(takers_of(spec, quoted_for_fish), " "), spec.name.substr(2),

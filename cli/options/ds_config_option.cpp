@@ -1,9 +1,8 @@
-#include "cli/options/ds_config_option.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "cli/options/request.h"
 #include "models/base/json_reader.h"
 #include "planner/frameworks/deepspeed/config/read_config.h"
 
@@ -27,7 +26,7 @@ std::optional<T> typed(const Options& options, std::string_view name, const T& v
   return options.has(name) ? std::optional<T>(value) : std::nullopt;
 }
 
-/// Of a list the value that the file pins, where it is among them; else any, for the message.
+/// Returns the list's value that the file pins, else the first one, which the error then names.
 template <class T>
 std::optional<T> typed(const std::vector<T>& list, const Pin<T>& pin) {
   if (list.empty()) return std::nullopt;
@@ -46,7 +45,7 @@ void pin_value(const Options& options, std::string_view option, T& value, const 
   value = reconcile<T>(typed(options, option, value), option, pin, shown<T>).value_or(value);
 }
 
-/// What was typed counts as pinned too, so that the batch triangle is solved with both.
+/// Returns the option's or the file's value, so that both solve the batch arithmetic.
 Pin<std::int64_t> merged(const std::optional<std::int64_t>& option, std::string_view name,
                          const Pin<std::int64_t>& pin) {
   const auto value = reconcile<std::int64_t>(option, name, pin, shown<std::int64_t>);

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include "cli/document/text.h"
 #include "cli/options/options.h"
 #include "models/base/version.h"
@@ -59,7 +62,48 @@ std::string options_text(int width) {
   return out;
 }
 
+Json condition_json(const Condition& condition) {
+  return {{"options", condition.options},
+          {"values", condition.words},
+          {"excluded", condition.is_excluded},
+          {"of", condition.of}};
+}
+
+std::vector<std::string> commands_of(const OptionSpec& option) {
+  std::vector<std::string> names;
+  for (const auto& [command, name] : EnumNames<Command>::table)
+    if (option.commands.has(command)) names.emplace_back(name);
+  return names;
+}
+
+/// The option's key where options are keyword arguments: "lora_rank".
+std::string key_of(std::string_view option) {
+  std::string key(option.substr(2));
+  std::ranges::replace(key, '-', '_');
+  return key;
+}
+
+Json option_json(const OptionSpec& option) {
+  const OptionType& type = option.type;
+  Json conditions = Json::array();
+  for (const Condition& each : option.conditions) conditions.push_back(condition_json(each));
+  return {{"name", option.name},        {"key", key_of(option.name)},
+          {"letter", option.letter},    {"value", option.value},
+          {"type", to_name(type.kind)}, {"list", type.is_list},
+          {"words", type.words},        {"other_words", type.is_open},
+          {"file", type.is_file},       {"default", type.show(Options{})},
+          {"group", option.group},      {"label", option.label},
+          {"help", option.help},        {"commands", commands_of(option)},
+          {"conditions", conditions}};
+}
+
 }  // namespace
+
+Json options_json() {
+  Json options = Json::array();
+  for (const OptionSpec& each : option_table()) options.push_back(option_json(each));
+  return {{"schema", "zplan.options/1"}, {"options", std::move(options)}};
+}
 
 std::string help_text(int width) {
   return paragraph("", kIntroduction, width) +

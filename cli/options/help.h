@@ -3,12 +3,15 @@
 #include <string>
 #include <string_view>
 
-#include "cli/environment.h"
+#include "models/base/json_reader.h"
 
 namespace zplan {
 
-/// What --help prints: commands, options by group, examples.
+/// Returns the text of --help: commands, options by group, examples.
 [[nodiscard]] std::string help_text(int width);
+
+/// Returns the document of --help --json: the table of options (zplan.options/1).
+[[nodiscard]] Json options_json();
 
 /// "zplan 0.1.0 (108 models, 34 GPUs)"
 [[nodiscard]] std::string version_text();

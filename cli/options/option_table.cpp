@@ -1,4 +1,4 @@
-// Every option, once, and every command.
+// Every option, once.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,9 +7,9 @@
 #include <array>
 #include <charconv>
 
-#include "cli/options/options.h"
-#include "cli/options/values.h"
+#include "cli/options/option_types.h"
 #include "planner/frameworks/deepspeed/config/releases.h"
+#include "planner/question/framework.h"
 #include "planner/question/module_set.h"
 
 namespace zplan {
@@ -29,14 +29,6 @@ constexpr std::int64_t kMostEvaluated = 1'000'000'000, kMostTrained = 1'000'000'
 constexpr std::int64_t kMostPlannedAdapters = 64;
 constexpr std::int64_t kMostImages = 10'000, kMostImageTokens = 1'000'000;
 
-void set_micro_batch(Options& o, const std::string& text) {
-  o.space.micro_batch_size = parse_count_or("--micro-batch", "max", text, kMostMicroBatch);
-}
-
-std::int64_t parse_tiles(std::string_view option, const std::string& text) {
-  return parse_count_or(option, "auto", text, kMostTiles).value_or(LongContext::kAutoTiles);
-}
-
 /// "1344x1008": width and height in pixels.
 void set_image_size(Options& o, const std::string& text) {
   constexpr std::int64_t kMostPixels = 65'536;  // along a side
@@ -53,11 +45,6 @@ void set_image_size(Options& o, const std::string& text) {
   };
   o.images.width = side(text.substr(0, cross));
   o.images.height = side(cross == std::string::npos ? std::string() : text.substr(cross + 1));
-}
-
-void set_zero(Options& o, const std::string& text) {
-  for (const std::int64_t stage : parse_integers("--zero", text, 0, 3))
-    o.space.zero_stages.push_back(static_cast<int>(stage));
 }
 
 void set_routing(Options& o, const std::string& text) {
@@ -77,16 +64,14 @@ void set_units(Options& o, const std::string& text) {
   o.unit = text == "GB" ? ByteUnit::gb : ByteUnit::gib;
 }
 
-void set_format(Options& o, OutputFormat format, std::string_view option) {
+template <OutputFormat format>
+void set_format(Options& o, const std::string&) {
   if (o.format != OutputFormat::text)
-    throw InputError(std::string(option), "a second output format",
-                     "accepted: one of --json, --csv, --markdown");
+    throw InputError(format == OutputFormat::json  ? "--json"
+                     : format == OutputFormat::csv ? "--csv"
+                                                   : "--markdown",
+                     "a second output format", "accepted: one of --json, --csv, --markdown");
   o.format = format;
-}
-
-void set_emit(Options& o, const std::string& text) {
-  if (text.empty()) throw InputError("--emit", in_quotes(text), "accepted: a file to write, or - for stdout");
-  o.emit = text;
 }
 
 /// A fraction, or a percentage where a percent sign says so.
@@ -114,27 +99,73 @@ void set_pcie(Options& o, const std::string& text) {
   o.cluster.pcie = link;
 }
 
-BytesPerSecond parse_rate(std::string_view option, const std::string& text) {
-  return BytesPerSecond(parse_number(option, text, 0.01, 1e6) * 1e9);
-}
-
-/// One for all, or a list: which of them may stand where is the command's to say.
+/// A price for all GPUs, or under `hardware compare` one for each name.
 void set_price(Options& o, const std::string& text) {
   constexpr double kMostPrice = 1e6;
   for (const std::string& word : parse_values("--price", text))
     o.prices.push_back(parse_number("--price", word, 0, kMostPrice));
+  if (o.prices.size() > 1 && o.command != Command::hardware_compare)
+    throw InputError("--price", fmt::format("{} prices for one kind of GPU", o.prices.size()),
+                     "accepted: one; a price for each name with zplan hardware compare");
   if (o.prices.size() == 1) o.budget.price = o.prices.front();
 }
 
-using Words = std::vector<std::string>;
-using O = Options&;
-using T = const std::string&;
+void set_freeze(Options& o, const std::string& text) {
+  for (const std::string& part : parse_list("--freeze", text)) {
+    if (part != "vision" && part != "projector")
+      throw InputError("--freeze", in_quotes(part), accepted_words(part, {"vision", "projector"}));
+    (part == "vision" ? o.training.freezes_vision : o.training.freezes_projector) = true;
+  }
+}
+
+void set_release(Options& o, const std::string& text) {
+  o.training.deepspeed = parse_release("--deepspeed-version", text);
+}
+
+void set_kernels(Options& o, const std::string& text) {
+  choose_kernels(o.training.modules, "--kernels", text);
+}
+
+void set_modules(Options& o, const std::string& text) {
+  choose_modules(o.training.modules, "--modules", text);
+}
+
+void set_trainers(Options& o, const std::string& text) {
+  for (const std::string& each : parse_list("--trainer", text))
+    o.trainers.push_back(parse_trainer("--trainer", each));
+}
+
+/// The frameworks of which `has` is true, by name.
+std::vector<std::string> frameworks(bool (*has)(const FrameworkSpec&)) {
+  std::vector<std::string> names;
+  for (const auto& [framework, name] : EnumNames<Framework>::table)
+    if (has(spec(framework))) names.emplace_back(name);
+  return names;
+}
+
+std::vector<std::string> objectives_but(std::initializer_list<std::string_view> others) {
+  std::vector<std::string> names = all_names<Objective>();
+  std::erase_if(names,
+                [&](const std::string& name) { return std::ranges::find(others, name) != others.end(); });
+  return names;
+}
+
+// Fields of the parts of Options.
+auto training(auto... members) { return option_types::at(&Options::training, members...); }
+auto rollout(auto member) { return option_types::at(&Options::training, &Training::rollout, member); }
+auto beside(auto member) { return option_types::at(&Options::training, &Training::beside, member); }
+auto cluster(auto member) { return option_types::at(&Options::cluster, member); }
+auto space(auto... members) { return option_types::at(&Options::space, members...); }
+auto budget(auto member) { return option_types::at(&Options::budget, member); }
+
+const std::vector<std::string> kDegrees{"1", "2", "4", "8", "1,2,4,8"};
 
 }  // namespace
 
 const std::vector<OptionSpec>& option_table() {
   using enum Command;
-  // Of each GPU `hardware compare` asks what `plan` asks of one.
+  using namespace option_types;
+  // `hardware compare` asks the questions of `plan` for each GPU.
   constexpr CommandSet kPlans = plan | hardware_compare;
   constexpr CommandSet kRuns = plan | search | compare | fit;
   constexpr CommandSet kPriced = kRuns | hardware_compare;
@@ -143,450 +174,423 @@ const std::vector<OptionSpec>& option_table() {
   constexpr CommandSet kAllButImport = kPlanning | bench | gui | models | hardware | completion;
   constexpr CommandSet kAll = kAllButImport | hardware_import;
 
+  using Conditions = std::vector<Condition>;
+  const Conditions kNone;
+  const Conditions kAdapters{{{"--method"}, {"lora", "qlora"}}}, kPacked{{{"--method"}, {"qlora"}}};
+  const Conditions kGenerated{{{"--objective"}, {"grpo", "ppo"}}}, kGroups{{{"--objective"}, {"grpo"}}};
+  const Conditions kManyCompletions{{.options = {"--objective"},
+                                     .words = objectives_but({"ppo"}),
+                                     .because = ", which generates one completion of each prompt"},
+                                    kGroups.front()};
+  const Conditions kColocated{{{"--objective"}, {"grpo"}}, {{"--rollout"}, {"colocate"}}};
+  const Conditions kValues{{{"--objective"}, {"ppo"}}};
+  const Conditions kDeepSpeed{
+      {{"--framework"}, frameworks([](const FrameworkSpec& each) { return each.reads_ds_config; })}};
+  const Conditions kWithConfigs{
+      {{"--framework"}, frameworks([](const FrameworkSpec& each) { return !each.config_file.empty(); })}};
+  const Conditions kShards{
+      {{"--framework"}, frameworks([](const FrameworkSpec& each) { return !each.sharded_instead; })}};
+  const Conditions kGathers{
+      {{"--framework"}, frameworks([](const FrameworkSpec& each) { return each.gathers_at_modules; })}};
+  const Condition kGivenSamples{
+      .options = {"--objective"},
+      .words = objectives_but({"grpo", "ppo"}),
+      .because = ", which generates its samples: --seq and --completion-length say their length"};
+  const Condition kTokens{.options = {"--objective"},
+                          .words = objectives_but({"reward"}),
+                          .because = ", which has no loss of tokens"};
+  const Condition kNoFusedLoss{.options = {"--fused-loss"}, .is_excluded = true};
+  const Condition kNoFusedHead{.options = {"--fused-head"}, .is_excluded = true};
+  const Condition kNoChunks{.options = {"--loss-chunks"}, .is_excluded = true};
+  const Conditions kWithImages{{{"--images"}}};
+  const Conditions kWithLengths{{{"--lengths"}}};
+  const Conditions kWithEvalBatch{{{"--eval-batch"}}};
+  const Conditions kWithEvalLogits{{{"--eval-logits"}}};
+  const Conditions kBudgeted{{{"--samples", "--tokens"}}};
+  const Conditions kWithRecipe{{{"--recipe"}}};
+  const Conditions kWithChunks{{{"--loss-chunks"}}};
+  const Conditions kSampled{kGivenSamples};
+  const Conditions kTokenLoss{kTokens};
+  const Conditions kChunked{kTokens, kNoFusedLoss};
+  const Conditions kFusedHead{kTokens, kNoFusedLoss, kNoChunks};
+  const Conditions kReferenced{{{"--objective"}, {"dpo", "kto", "grpo", "ppo"}},
+                               {.options = {"--objective"}, .words = {"dpo", "kto", "grpo"}, .of = "adapter"},
+                               {.options = {"--objective"}, .words = {"dpo", "kto"}, .of = "precomputed"},
+                               {.options = {"--objective"}, .words = {"grpo"}, .of = "none"}};
+  const Conditions kRollout{{{"--objective"}, {"grpo", "ppo"}},
+                            {.options = {"--objective"}, .words = {"grpo"}, .of = "colocate"},
+                            {.options = {"--objective"}, .words = {"grpo"}, .of = "server"}};
+  const Conditions kNf4{{{"--method"}, {"qlora"}}, {{"--quantization"}, {"nf4", "nf4-double"}}};
+  const Conditions kEngine{{{"--objective"}, {"grpo"}}, {{"--rollout"}, {"colocate", "server"}}};
+  const Conditions kOneSize{
+      kGivenSamples,
+      {.options = {"--images"}, .is_excluded = true, .because = ", whose samples are all alike"}};
+  const Conditions kOneBudget{
+      {.options = {"--samples"}, .is_excluded = true, .because = ", which says it already"}};
+  const Conditions kStyles{kDeepSpeed.front(),
+                           {.options = {"--objective"},
+                            .words = objectives_but({"ppo"}),
+                            .of = "ms-swift",
+                            .because = ", whose trainer is TRL's"}};
+  const Conditions kShifted{{{"--objective"}, {"sft"}}, kNoFusedLoss, kNoChunks, kNoFusedHead};
+  const OptionSpec::Needed kModelNeeded{
+      "", "a model and a cluster, such as --model 8B --gpus 5 --mem 44 (zplan --help)"};
+  const OptionSpec::Needed kSamplesNeeded{"--eval-logits", "how many samples' logits --eval-logits keeps"};
+
   static const std::vector<OptionSpec> table{
-      {"--model", "NAME", kModel, kPlanning,
-       "catalogue name, size (8B), config.json, folder that holds one, or cached Hub id",
-       [](O o, T t) { o.model = t; }},
-      {"--method", "full|lora|qlora", kModel, kPlanning, "what is trained [full]",
-       [](O o, T t) { o.training.method = parse_name<Method>("--method", t); }, all_names<Method>},
-      {"--lora-rank", "R", kModel, kPlanning, "rank of the adapters [16]",
-       [](O o, T t) { o.training.lora_rank = parse_integer("--lora-rank", t, 1, 65'536); }},
-      {"--lora-targets", "LIST", kModel, kPlanning,
-       "modules with adapters: all-linear, q_v, or names such as q_proj,v_proj [all-linear]",
-       [](O o, T t) { o.training.lora_targets.modules = parse_list("--lora-targets", t); },
-       [] {
-         return Words{"all-linear", "q_v"};
-       }},
-      {"--lora-dropout", "P", kModel, kPlanning, "share of the adapters' inputs that drops out: 0 to 1 [0]",
-       [](O o, T t) { o.training.lora_dropout = parse_number("--lora-dropout", t, 0, 1); }},
-      {"--freeze", "LIST", kModel, kPlanning,
-       "of an image-text model, what is not trained: vision, projector",
-       [](O o, T t) {
-         for (const std::string& part : parse_list("--freeze", t)) {
-           if (part != "vision" && part != "projector")
-             throw InputError("--freeze", in_quotes(part), accepted_words(part, {"vision", "projector"}));
-           (part == "vision" ? o.training.freezes_vision : o.training.freezes_projector) = true;
-         }
-       },
-       [] {
-         return Words{"vision", "projector"};
-       }},
-      {"--images", "N", kModel, kPlanning, "images in each sample, of an image-text model [none: text alone]",
-       [](O o, T t) { o.images.per_sample = parse_integer("--images", t, 1, kMostImages); }},
-      {"--image-size", "WxH", kModel, kPlanning,
-       "their size in pixels before the processor resizes or cuts them", set_image_size},
-      {"--image-tokens", "T", kModel, kPlanning,
+      {"--model", "NAME", kModel, kPlanning, "Model",
+       "model to train: catalogue name, size (8B), config.json, folder that holds one, or Hub id in the "
+       "cache",
+       name(at(&Options::model), NamesOf::models, true), kNone, "", std::nullopt, kModelNeeded},
+      {"--method", "full|lora|qlora", kModel, kPlanning, "Method",
+       "train all weights (full), adapters (lora), or adapters on packed weights (qlora) [full]",
+       word(training(&Training::method))},
+      {"--lora-rank", "R", kModel, kPlanning, "LoRA rank", "rank of the adapters [16]",
+       integer(training(&Training::lora_rank), 1, 65'536), kAdapters},
+      {"--lora-targets", "LIST", kModel, kPlanning, "LoRA targets",
+       "modules that get adapters: all-linear, q_v, or names such as q_proj,v_proj [all-linear]",
+       names(training(&Training::lora_targets, &LoraTargets::modules), {"all-linear", "q_v"}), kAdapters},
+      {"--lora-dropout", "P", kModel, kPlanning, "LoRA dropout",
+       "dropout of the adapters' inputs, from 0 to 1 [0]", number(training(&Training::lora_dropout), 0, 1),
+       kAdapters},
+      {"--freeze", "LIST", kModel, kPlanning, "Frozen parts",
+       "parts of an image-text model that are not trained: vision, projector [none]",
+       several(special(OptionKind::word, set_freeze, {"vision", "projector"}, false))},
+      {"--images", "N", kModel, kPlanning, "Images per sample",
+       "images in each sample of an image-text model [none: text alone]",
+       integer(at(&Options::images, &ImageRequest::per_sample), 1, kMostImages), kSampled},
+      {"--image-size", "WxH", kModel, kPlanning, "Image size",
+       "width and height of each image in pixels, before the processor resizes or cuts it",
+       special(OptionKind::text, set_image_size), kWithImages},
+      {"--image-tokens", "T", kModel, kPlanning, "Tokens per image",
        "tokens of each image in the sequence [by the processor's own rule]",
-       [](O o, T t) { o.images.tokens = parse_integer("--image-tokens", t, 1, kMostImageTokens); }},
-      {"--quantization", "KIND", kModel, kPlanning,
-       "of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8, awq, "
-       "hqq, torchao-int8 [nf4]; torchao-int4 and mxfp4 do not train: why is said",
-       [](O o, T t) { o.training.quantization = parse_name<Quantization>("--quantization", t); },
-       all_names<Quantization>},
-      {"--quant-storage", "KIND", kModel, kPlanning,
-       "type that nf4's values are stored in: uint8, or bf16, fp16, fp32, which FSDP2 and ZeRO-3 shard "
-       "[uint8]",
-       [](O o, T t) { o.training.quant_storage = parse_name<QuantStorage>("--quant-storage", t); },
-       all_names<QuantStorage>},
-      {"--prepare-kbit", "", kModel, kPlanning,
-       "qlora through peft's prepare_model_for_kbit_training: fp32 embeddings, head and norms",
-       [](O o, T) { o.training.prepares_kbit_training = true; }},
-      {"--adapters", "N", kModel, kPlanning,
-       "adapters in memory (peft's add_adapter), of which one trains and the others are frozen [1]",
-       [](O o, T t) { o.training.adapters = parse_integer("--adapters", t, 1, kMostPlannedAdapters); }},
-      {"--dora", "", kModel, kPlanning, "adapters with magnitudes (DoRA)",
-       [](O o, T) { o.training.dora = true; }},
-      {"--modules-to-save", "LIST", kModel, kPlanning,
-       "copies trained beside adapters: embed_tokens, lm_head",
-       [](O o, T t) { o.training.modules_to_save = parse_list("--modules-to-save", t); }},
-      {"--tie-saved-modules", "", kModel, kPlanning,
-       "one copy of tied embeddings (peft's ensure_weight_tying)",
-       [](O o, T) { o.training.ties_saved_modules = true; }},
-      {"--no-autocast-adapters", "", kModel, kPlanning,
-       "adapters in the weights' type (peft's autocast_adapter_dtype=False)",
-       [](O o, T) { o.training.fp32_adapters = false; }},
-      {"--objective", "sft|dpo|orpo|simpo|kto|reward|grpo|ppo", kModel, kPlanning,
-       "what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones (kto), "
-       "rewards of completions that it generates (grpo; ppo beside a model of values) [sft]",
-       [](O o, T t) { o.training.objective = parse_name<Objective>("--objective", t); },
-       all_names<Objective>},
-      {"--reference", "KIND", kModel, kPlanning,
-       "what dpo, kto, grpo and ppo compare with: copy, adapters-off, adapter (a frozen copy of the "
+       integer(at(&Options::images, &ImageRequest::tokens), 1, kMostImageTokens), kWithImages},
+      {"--quantization", "KIND", kModel, kPlanning, "Quantization",
+       "format of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8, awq, hqq, "
+       "torchao-int8; torchao-int4 and mxfp4 cannot train adapters [nf4]",
+       word(training(&Training::quantization)), kPacked},
+      {"--quant-storage", "KIND", kModel, kPlanning, "Stored as",
+       "type that stores nf4's values: uint8, or bf16, fp16, fp32, which FSDP2 and ZeRO-3 can shard [uint8]",
+       word(training(&Training::quant_storage)), kNf4},
+      {"--prepare-kbit", "", kModel, kPlanning, "Prepared for k-bit",
+       "run peft's prepare_model_for_kbit_training, which keeps embeddings, head and norms in fp32",
+       flag(training(&Training::prepares_kbit_training)), kPacked},
+      {"--adapters", "N", kModel, kPlanning, "Adapters in memory",
+       "adapters in memory (peft's add_adapter); one trains, the others are frozen [1]",
+       integer(training(&Training::adapters), 1, kMostPlannedAdapters), kAdapters},
+      {"--dora", "", kModel, kPlanning, "DoRA", "train adapters with magnitudes (DoRA)",
+       flag(training(&Training::dora)), kAdapters},
+      {"--modules-to-save", "LIST", kModel, kPlanning, "Trained copies",
+       "modules trained as whole copies beside the adapters: embed_tokens, lm_head [none]",
+       names(training(&Training::modules_to_save)), kAdapters},
+      {"--tie-saved-modules", "", kModel, kPlanning, "One copy of tied ones",
+       "keep one copy of tied embeddings (peft's ensure_weight_tying)",
+       flag(training(&Training::ties_saved_modules)), kAdapters},
+      {"--no-autocast-adapters", "", kModel, kPlanning, "Adapters in 16 bits",
+       "keep adapters in the weights' type (peft's autocast_adapter_dtype=False)",
+       flag(training(&Training::fp32_adapters), false), kAdapters},
+      {"--objective", "sft|dpo|orpo|simpo|kto|reward|grpo|ppo", kModel, kPlanning, "Objective",
+       "training objective: next tokens (sft), pairs of answers (dpo, orpo, simpo, reward), single answers "
+       "(kto), generated completions (grpo; ppo, which trains a value model too) [sft]",
+       word(training(&Training::objective))},
+      {"--reference", "KIND", kModel, kPlanning, "Reference model",
+       "reference model of dpo, kto, grpo and ppo: copy, adapters-off, adapter (a frozen copy of the "
        "adapters), precomputed, none (grpo) [adapters-off, without adapters copy; grpo: none]",
-       [](O o, T t) { o.training.reference = parse_name<ReferenceModel>("--reference", t); },
-       all_names<ReferenceModel>},
-      {"--generations", "G", kModel, kPlanning, "completions of each prompt under grpo [8]",
-       [](O o, T t) { o.training.rollout.generations = parse_integer("--generations", t, 2, 65'536); }},
-      {"--completion-length", "C", kModel, kPlanning,
-       "tokens of --seq that are generated under grpo and ppo; the others are the prompt [half of them]",
-       [](O o, T t) {
-         o.training.rollout.completion_length = parse_integer("--completion-length", t, 1, kLongestSequence);
-       }},
-      {"--steps-per-generation", "N", kModel, kPlanning,
-       "micro-steps that one generation feeds under grpo [as few optimizer steps' as hold whole groups]",
-       [](O o, T t) {
-         o.training.rollout.steps_per_generation = parse_integer("--steps-per-generation", t, 1, kMostSteps);
-       }},
-      {"--iterations", "N", kModel, kPlanning,
-       "passes over what was generated (num_iterations; num_ppo_epochs) [1; ppo: 4]",
-       [](O o, T t) { o.training.rollout.iterations = parse_integer("--iterations", t, 1, kMostSteps); }},
-      {"--rollout", "ENGINE", kModel, kPlanning,
-       "what generates: vLLM beside each rank (colocate) or on GPUs of its own (server), or the trainer "
-       "itself (trainer) [colocate; ppo: trainer]",
-       [](O o, T t) { o.training.rollout.engine = parse_name<RolloutEngine>("--rollout", t); },
-       all_names<RolloutEngine>},
-      {"--vllm-memory", "SHARE", kModel, kPlanning,
-       "of each GPU's memory for colocated vLLM (vllm_gpu_memory_utilization) [0.3]",
-       [](O o, T t) { o.training.rollout.engine_share = parse_number("--vllm-memory", t, 0.01, 1); }},
-      {"--vllm-sleep", "0|1|2", kModel, kPlanning,
-       "while it trains colocated vLLM keeps all, its weights on the host, or nothing [0]",
-       [](O o, T t) { o.training.rollout.sleep_level = parse_integer("--vllm-sleep", t, 0, 2); },
-       [] {
-         return Words{"0", "1", "2"};
-       }},
-      {"--vllm-tp", "N", kModel, kPlanning, "GPUs that divide vLLM's model (vllm_tensor_parallel_size) [1]",
-       [](O o, T t) { o.training.rollout.engine_ranks = parse_integer("--vllm-tp", t, 1, kMostDegree); }},
-      {"--value-model", "NAME", kModel, kPlanning,
-       "under ppo the model that predicts values and trains beside the policy: as --model [the policy's "
+       word(training(&Training::reference)), kReferenced},
+      {"--generations", "G", kModel, kPlanning, "Completions per prompt",
+       "completions that grpo generates for each prompt [8]",
+       integer(rollout(&Rollout::generations), 2, 65'536), kManyCompletions},
+      {"--completion-length", "C", kModel, kPlanning, "Completion length",
+       "tokens of --seq that grpo and ppo generate; the others are the prompt [half of --seq]",
+       integer(rollout(&Rollout::completion_length), 1, kLongestSequence), kGenerated},
+      {"--steps-per-generation", "N", kModel, kPlanning, "Steps per generation",
+       "micro-steps that grpo trains on one generation [those of the fewest optimizer steps that hold whole "
+       "groups]",
+       integer(rollout(&Rollout::steps_per_generation), 1, kMostSteps), kGroups},
+      {"--iterations", "N", kModel, kPlanning, "Passes per generation",
+       "passes over each generation (num_iterations; num_ppo_epochs) [1; ppo: 4]",
+       integer(rollout(&Rollout::iterations), 1, kMostSteps), kGenerated},
+      {"--rollout", "ENGINE", kModel, kPlanning, "What generates",
+       "engine that generates: vLLM on the training GPUs (colocate), vLLM on GPUs of its own (server), or "
+       "the trainer (trainer) [colocate; ppo: trainer]",
+       word(rollout(&Rollout::engine)), kRollout},
+      {"--vllm-memory", "SHARE", kModel, kPlanning, "vLLM's memory share",
+       "share of each GPU's memory that colocated vLLM uses (vllm_gpu_memory_utilization) [0.3]",
+       number(rollout(&Rollout::engine_share), 0.01, 1), kColocated},
+      {"--vllm-sleep", "0|1|2", kModel, kPlanning, "vLLM's sleep level",
+       "what colocated vLLM keeps during training: everything (0), its weights in host memory (1), nothing "
+       "(2) [0]",
+       integer(rollout(&Rollout::sleep_level), 0, 2, {"0", "1", "2"}), kColocated},
+      {"--vllm-tp", "N", kModel, kPlanning, "vLLM's tensor parallel",
+       "tensor-parallel degree of vLLM's model (vllm_tensor_parallel_size) [1]",
+       integer(rollout(&Rollout::engine_ranks), 1, kMostDegree), kEngine},
+      {"--value-model", "NAME", kModel, kPlanning, "Value model",
+       "model that predicts values under ppo and trains beside the policy, named as in --model [the policy's "
        "shape]",
-       [](O o, T t) { o.value_model = t; }},
-      {"--reward-model", "NAME", kModel, kPlanning,
-       "under ppo the frozen model that gives rewards: as --model [the policy's shape]",
-       [](O o, T t) { o.reward_model = t; }},
-      {"--mini-batches", "N", kModel, kPlanning,
-       "parts of what ppo generated, micro-steps of --grad-accum in each (num_mini_batches) [1]",
-       [](O o, T t) { o.training.rollout.mini_batches = parse_integer("--mini-batches", t, 1, kMostSteps); }},
-      {"--rollout-batch", "N", kModel, kPlanning,
-       "samples of a GPU that ppo generates and scores at once (local_rollout_forward_batch_size) [64]",
-       [](O o, T t) {
-         o.training.rollout.forward_batch = parse_integer("--rollout-batch", t, 1, kMostSteps);
-       }},
-
-      {"--gpus", "N", kCluster, kPlanning, "GPUs in all [1]",
-       [](O o, T t) { o.cluster.gpus = parse_integer("--gpus", t, 1, kMostGpus); }},
-      {"--gpu", "NAME", kCluster, kOneMachine | hardware_import,
-       "hardware profile: zplan hardware lists them [a generic GPU]", [](O o, T t) { o.cluster.gpu = t; }},
-      {"--instance", "NAME", kCluster, plan | search | compare | fit,
-       "cloud shape such as p5.48xlarge (zplan hardware instances): GPUs, links, host memory, disks [none]",
-       [](O o, T t) { o.cluster.instance = t; }},
-      {"--mem", "GIB", kCluster, kPlanning,
-       "memory per GPU in GiB as nvidia-smi reports it; wins over the profile's",
-       [](O o, T t) { o.cluster.memory = parse_gib("--mem", t); }},
-      {"--nodes", "M", kCluster, kPlanning, "nodes that the GPUs are spread over [1]",
-       [](O o, T t) { o.cluster.nodes = parse_integer("--nodes", t, 1, kMostGpus); }},
-      {"--node", "TYPE", kCluster, kPlanning | hardware_import,
-       "how GPUs of a node are connected: nvswitch, pcie, … [the GPU's usual]",
-       [](O o, T t) { o.cluster.node = t; }},
-      {"--network", "NAME", kCluster, kPlanning | hardware_import,
-       "between nodes: 8x400g, 100g, … [the GPU's usual]", [](O o, T t) { o.cluster.network = t; }},
-      {"--host-mem", "GIB", kCluster, kPlanning, "host memory per node in GiB [the node type's usual]",
-       [](O o, T t) { o.cluster.host_memory = parse_gib("--host-mem", t); }},
-      {"--pcie", "GENxLANES", kCluster, kPlanning,
-       "how each GPU's slot is wired, such as 4x8 (nvidia-smi -q) [the GPU's own generation, 16 lanes]",
-       set_pcie},
-      {"--topology", "PIX|PXB|PHB|NODE|SYS", kCluster, kPlanning,
-       "the longest way between two GPUs of a node, as nvidia-smi topo -m shows it [what is usual]",
-       [](O o, T t) { o.cluster.path = parse_name<PciePath>("--topology", t); }, all_names<PciePath>},
-      {"--host-threads", "N", kCluster, kPlanning,
-       "threads of each process on the host (OMP_NUM_THREADS), for offloaded optimizers [its part of the "
+       name(at(&Options::value_model), NamesOf::models, true), kValues},
+      {"--reward-model", "NAME", kModel, kPlanning, "Reward model",
+       "frozen model that gives rewards under ppo, named as in --model [the policy's shape]",
+       name(at(&Options::reward_model), NamesOf::models, true), kValues},
+      {"--mini-batches", "N", kModel, kPlanning, "Mini-batches",
+       "parts of a generation under ppo, each of --grad-accum micro-steps (num_mini_batches) [1]",
+       integer(rollout(&Rollout::mini_batches), 1, kMostSteps), kValues},
+      {"--rollout-batch", "N", kModel, kPlanning, "Generated at once",
+       "samples that a GPU generates and scores at once under ppo (local_rollout_forward_batch_size) [64]",
+       integer(rollout(&Rollout::forward_batch), 1, kMostSteps), kValues},
+      {"--gpus", "N", kCluster, kPlanning, "GPUs", "number of GPUs [1]",
+       integer(cluster(&ClusterRequest::gpus), 1, kMostGpus), kNone, "", lint},
+      {"--gpu", "NAME", kCluster, kOneMachine | hardware_import, "GPU type",
+       "GPU profile; zplan hardware lists them [a generic GPU]",
+       name(cluster(&ClusterRequest::gpu), NamesOf::gpus, true), kNone, "", lint},
+      {"--instance", "NAME", kCluster, plan | search | compare | fit, "Cloud shape",
+       "cloud shape such as p5.48xlarge, with its GPUs, links, host memory and disks; zplan hardware "
+       "instances lists them [none]",
+       name(cluster(&ClusterRequest::instance), NamesOf::instances)},
+      {"--mem", "GIB", kCluster, kPlanning, "Memory (GiB)",
+       "memory per GPU in GiB as nvidia-smi reports it; replaces the profile's",
+       gibibytes(cluster(&ClusterRequest::memory))},
+      {"--nodes", "M", kCluster, kPlanning, "Nodes", "nodes that hold the GPUs [1]",
+       integer(cluster(&ClusterRequest::nodes), 1, kMostGpus)},
+      {"--node", "TYPE", kCluster, kPlanning | hardware_import, "Node type",
+       "how the GPUs of a node are connected: nvswitch, pcie, … [usual for the GPU]",
+       name(cluster(&ClusterRequest::node), NamesOf::nodes)},
+      {"--network", "NAME", kCluster, kPlanning | hardware_import, "Network",
+       "network between nodes: 8x400g, 100g, … [usual for the GPU]",
+       name(cluster(&ClusterRequest::network), NamesOf::networks)},
+      {"--host-mem", "GIB", kCluster, kPlanning, "Host memory (GiB)",
+       "host memory per node in GiB [usual for the node type]",
+       gibibytes(cluster(&ClusterRequest::host_memory))},
+      {"--pcie", "GENxLANES", kCluster, kPlanning, "PCIe slots",
+       "PCIe generation and lanes of each GPU's slot, such as 4x8 (nvidia-smi -q) [the GPU's generation, 16 "
+       "lanes]",
+       special(OptionKind::text, set_pcie)},
+      {"--topology", "PIX|PXB|PHB|NODE|SYS", kCluster, kPlanning, "Way between GPUs",
+       "longest path between two GPUs of a node, as nvidia-smi topo -m names it [usual for the node type]",
+       word(cluster(&ClusterRequest::path))},
+      {"--host-threads", "N", kCluster, kPlanning, "Threads of a process",
+       "host threads of each process (OMP_NUM_THREADS), which run offloaded optimizers [its share of the "
        "cores]",
-       [](O o, T t) { o.cluster.host_threads = parse_integer("--host-threads", t, 1, 100'000); }},
-      {"--host-bandwidth", "GB/S", kCluster, kPlanning,
-       "rated memory bandwidth of a node's processors [usual for the node type]",
-       [](O o, T t) { o.cluster.host_bandwidth = parse_rate("--host-bandwidth", t); }},
-      {"--disk-bandwidth", "GB/S", kCluster, kPlanning,
-       "what the drives of a node read, or write, for offload to NVMe [3]",
-       [](O o, T t) { o.cluster.disk = parse_rate("--disk-bandwidth", t); }},
-      {"--headroom", "PCT", kCluster, kPlans | search | compare | fit | lint,
+       integer(cluster(&ClusterRequest::host_threads), 1, 100'000)},
+      {"--host-bandwidth", "GB/S", kCluster, kPlanning, "Host bandwidth (GB/s)",
+       "rated memory bandwidth of a node's processors in GB/s [usual for the node type]",
+       number(cluster(&ClusterRequest::host_bandwidth), 0.01, 1e6, 1e9)},
+      {"--disk-bandwidth", "GB/S", kCluster, kPlanning, "Disk bandwidth (GB/s)",
+       "rate in GB/s at which a node's drives read and write, for offload to NVMe [3]",
+       number(cluster(&ClusterRequest::disk), 0.01, 1e6, 1e9)},
+      {"--headroom", "PCT", kCluster, kPlans | search | compare | fit | lint, "Headroom (%)",
        "share of each GPU to leave free, in percent [10]",
-       [](O o, T t) { o.headroom.fraction = parse_number("--headroom", t, 0, kMostHeadroom) / 100; }},
-
-      {"--zero", "LIST", kSearch, kPlans | search | fit | check,
-       "ZeRO stages to consider, such as 2,3 [0,1,2,3]", set_zero,
-       [] {
-         return Words{"0", "1", "2", "3"};
-       }},
-      {"--tp", "LIST", kSearch, kPlans | search | fit | check | lint,
-       "tensor-parallel degrees, such as 1,4 [1 and powers of two up to a node]",
-       [](O o, T t) { o.space.tensor_parallel = parse_integers("--tp", t, 1, kMostDegree); }},
-      {"--sp", "LIST", kSearch, kPlans | search | fit | check | lint,
-       "sequence-parallel degrees (DeepSpeed Ulysses), such as 1,8 [1]",
-       [](O o, T t) { o.space.sequence_parallel = parse_integers("--sp", t, 1, kMostDegree); }},
-      {"--cp", "LIST", kSearch, kPlans | search | fit | check,
-       "context-parallel degrees (ring attention with FSDP2), such as 1,8 [1]",
-       [](O o, T t) { o.space.context_parallel = parse_integers("--cp", t, 1, kMostDegree); }},
-      {"--ep", "LIST", kSearch, kPlans | search | fit | check,
-       "expert-parallel degrees of a mixture (DeepSpeed AutoEP), such as 1,8 [1]",
-       [](O o, T t) { o.space.expert_parallel = parse_integers("--ep", t, 1, kMostDegree); }},
-      {"--routing", "balanced|skew=S", kSearch, kPlans | search | compare | fit | check,
-       "rows of the first rank of an expert-parallel group, S times the mean [balanced]", set_routing,
-       [] {
-         return Words{"balanced", "skew=2"};
-       }},
-      {"--cp-rotate", "allgather|alltoall", kSearch, kPlans | search | fit | check,
-       "how the ring passes keys and values on [allgather]",
-       [](O o, T t) { o.space.long_context.rotation = parse_name<KeyRotation>("--cp-rotate", t); },
-       all_names<KeyRotation>},
-      {"--offload", "LIST", kSearch, kPlans | search | fit | check,
-       "where optimizer states and parameters go: none, optimizer, all, … [none,optimizer,all]",
-       [](O o, T t) { o.space.offloads = parse_names<Offload>("--offload", t); }, all_names<Offload>},
-      {"--buckets", "default|hf-auto", kSearch, kPlans | search | compare | fit | check,
+       number(at(&Options::headroom, &Headroom::fraction), 0, kMostHeadroom, 0.01)},
+      {"--zero", "LIST", kSearch, kPlans | search | fit | check, "ZeRO stages",
+       "ZeRO stages to consider, such as 2,3 [0,1,2,3]",
+       integers(space(&SearchSpace::zero_stages), 0, 3, {"0", "1", "2", "3"}, false)},
+      {"--tp", "LIST", kSearch, kPlans | search | fit | check | lint, "Tensor parallel",
+       "tensor-parallel degrees to consider, such as 1,4 [1 and powers of two up to a node]",
+       integers(space(&SearchSpace::tensor_parallel), 1, kMostDegree, kDegrees), kNone, "", lint},
+      {"--sp", "LIST", kSearch, kPlans | search | fit | check | lint, "Sequence parallel",
+       "sequence-parallel degrees to consider (DeepSpeed Ulysses), such as 1,8 [1]",
+       integers(space(&SearchSpace::sequence_parallel), 1, kMostDegree, kDegrees)},
+      {"--cp", "LIST", kSearch, kPlans | search | fit | check, "Context parallel",
+       "context-parallel degrees to consider (ring attention with FSDP2), such as 1,8 [1]",
+       integers(space(&SearchSpace::context_parallel), 1, kMostDegree, kDegrees)},
+      {"--ep", "LIST", kSearch, kPlans | search | fit | check, "Expert parallel",
+       "expert-parallel degrees to consider (DeepSpeed AutoEP), such as 1,8 [1]",
+       integers(space(&SearchSpace::expert_parallel), 1, kMostDegree, kDegrees)},
+      {"--routing", "balanced|skew=S", kSearch, kPlans | search | compare | fit | check, "Routing of tokens",
+       "rows of the first rank of an expert-parallel group, as a multiple S of the mean [balanced]",
+       special(OptionKind::word, set_routing, {"balanced", "skew=2"})},
+      {"--cp-rotate", "allgather|alltoall", kSearch, kPlans | search | fit | check, "Ring rotation",
+       "collective that passes keys and values around the ring [allgather]",
+       word(space(&SearchSpace::long_context, &LongContext::rotation))},
+      {"--offload", "LIST", kSearch, kPlans | search | fit | check, "Offload",
+       "states to offload, each an alternative: none, optimizer, all, … [none,optimizer,all]",
+       words(space(&SearchSpace::offloads))},
+      {"--buckets", "default|hf-auto", kSearch, kPlans | search | compare | fit | check, "Bucket sizes",
        "bucket sizes: DeepSpeed's defaults, or HF's for \"auto\" [hf-auto]",
-       [](O o, T t) { o.space.buckets = parse_name<Buckets>("--buckets", t); }, all_names<Buckets>},
-      {"--ds-config", "FILE", kSearch, kPlans | fit | check,
-       "plan exactly this DeepSpeed config; options fill what it leaves open",
-       [](O o, T t) { o.ds_config = t; }},
-      {"--recipe", "LIST", kSearch, plan | search | fit,
+       word(space(&SearchSpace::buckets)), kDeepSpeed},
+      {"--ds-config", "FILE", kSearch, kPlans | fit | check, "DeepSpeed config",
+       "DeepSpeed config to plan exactly; options fill what it leaves open",
+       path(at(&Options::ds_config), OptionKind::config), kDeepSpeed},
+      {"--recipe", "LIST", kSearch, plan | search | fit, "Trainer's config",
        "configs of axolotl, LLaMA-Factory, TRL, torchtune, ms-swift, accelerate or TrainingArguments, read "
-       "as "
-       "options; what is given besides wins",
-       [](O o, T t) { o.recipe_files = parse_list("--recipe", t); }},
-      {"--framework", "NAME", kSearch, kPlans | search | fit | check | lint,
-       "whose sharding is planned: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU) [deepspeed]",
-       [](O o, T t) { o.training.framework = parse_name<Framework>("--framework", t); },
-       all_names<Framework>},
-      {"--deepspeed-version", "V", kSearch, kPlans | search | compare | fit | lint,
-       "release that the ds_config is for: 0.16 to 0.19, or one such as 0.18.3 [0.19]",
-       [](O o, T t) { o.training.deepspeed = parse_release("--deepspeed-version", t); },
-       [] {
-         return Words{"0.16", "0.17", "0.18", "0.19"};
-       }},
-
-      {"--trainer", "LIST", kTraining, plan | search | fit,
-       "whose defaults fill what is not given: trl, transformers, swift, llama-factory, axolotl, torchtune, "
-       "litgpt; with a release as in trl@1.16 [none]",
-       [](O o, T t) {
-         for (const std::string& each : parse_list("--trainer", t))
-           o.trainers.push_back(parse_trainer("--trainer", each));
-       },
-       trainer_names},
-      {"--precision", "bf16|fp16|fp32", kTraining, kPlanning, "[bf16]",
-       [](O o, T t) { o.training.precision = parse_name<Precision>("--precision", t); },
-       all_names<Precision>},
-      {"--optimizer", "NAME", kTraining, kPlanning,
-       "adamw, adamw8bit, sgd, sgd-momentum, adafactor, lion, muon [adamw]",
-       [](O o, T t) { o.training.optimizer = parse_name<Optimizer>("--optimizer", t); },
-       all_names<Optimizer>},
-      {"--no-master-weights", "", kTraining, kPlanning, "no fp32 copy of 16-bit weights",
-       [](O o, T) { o.training.master_weights = false; }},
-      {"--checkpointing", "none|selective|full", kTraining, kPlanning, "activation checkpointing [full]",
-       [](O o, T t) { o.space.checkpointing = parse_name<Checkpointing>("--checkpointing", t); },
-       all_names<Checkpointing>},
-      {"--checkpoint-offload", "none|alst|deepspeed", kTraining, kPlanning,
-       "checkpointed inputs in host memory: ArcticTraining's patch, or DeepSpeed's hooks [none]",
-       [](O o, T t) {
-         o.space.long_context.checkpoint_offload = parse_name<CheckpointOffload>("--checkpoint-offload", t);
-       },
-       all_names<CheckpointOffload>},
-      {"--tiled-mlp", "auto|N", kTraining, kPlanning,
-       "the feed-forward over N slices of the tokens (ALST) [whole]",
-       [](O o, T t) { o.space.long_context.tiled_mlp = parse_tiles("--tiled-mlp", t); },
-       [] { return Words{"auto"}; }},
-      {"--tiled-loss", "auto|N", kTraining, kPlanning,
-       "head and loss over N slices of the tokens (ALST) [whole]",
-       [](O o, T t) { o.space.long_context.tiled_loss = parse_tiles("--tiled-loss", t); },
-       [] { return Words{"auto"}; }},
-      {"--attention", "flash|sdpa|eager", kTraining, kPlanning, "attention kernel [flash]",
-       [](O o, T t) { o.training.attention = parse_name<Attention>("--attention", t); },
-       all_names<Attention>},
-      {"--fused-loss", "", kTraining, kPlanning,
-       "a fused or chunked cross-entropy (Liger and the like): no full logits",
-       [](O o, T) { o.training.fused_loss = true; }},
-      {"--loss-chunks", "N", kTraining, kPlanning,
-       "cross-entropy over N slices of the tokens; logits stay whole [1]",
-       [](O o, T t) { o.training.loss_chunks = parse_integer("--loss-chunks", t, 1, kLongestSequence); }},
-      {"--sliced-head", "", kTraining, kPlanning,
-       "with --loss-chunks: the head runs slice by slice too, as torchtune's",
-       [](O o, T) { o.training.sliced_head = true; }},
-      {"--fused-head", "", kTraining, kPlanning,
-       "TRL's head without logits: log-probabilities by tiles, computed again in the backward",
-       [](O o, T) { o.training.fused_head = true; }},
-      {"--loss-shift", "labels|logits|logits-alone", kTraining, kPlanning,
-       "what the loss shifts: labels, as transformers since 4.49; a copy of the logits before [labels]",
-       [](O o, T t) { o.training.loss_shift = parse_name<LossShift>("--loss-shift", t); },
-       all_names<LossShift>},
-      {"--kernels", "torch|liger|fla", kTraining, kPlanning,
-       "PyTorch's operators; Liger-Kernel's norms, rotations and gated activations; flash-linear-attention's "
-       "gated delta rule [torch]",
-       [](O o, T t) { choose_kernels(o.training.modules, "--kernels", t); }, kernel_names},
-      {"--modules", "LIBRARY", kTraining, kPlanning,
-       "whose layers run: transformers, litgpt, llm-foundry, torchtitan [transformers]",
-       [](O o, T t) { choose_modules(o.training.modules, "--modules", t); }, module_set_names},
-      {"--expandable-segments", "", kTraining, kPlanning, "PyTorch's allocator with expandable_segments:True",
-       [](O o, T) { o.training.expandable_segments = true; }},
-
-      {"--seq", "S", kBatch, kPlanning, "tokens per sample [2048]",
-       [](O o, T t) { o.training.sequence_length = parse_integer("--seq", t, 1, kLongestSequence); }},
-      {"--lengths", "FILE|mean=M,spread=S,limit=L", kBatch, plan | search | fit,
-       "tokens of the data set's samples: one a line, or a length and how many have it; or their mean, "
+       "as options; options given beside them win",
+       files(at(&Options::recipe_files))},
+      {"--framework", "NAME", kSearch, kPlans | search | fit | check | lint, "Framework",
+       "framework that shards the model: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU) [deepspeed]",
+       word(training(&Training::framework))},
+      {"--deepspeed-version", "V", kSearch, kPlans | search | compare | fit | lint, "DeepSpeed release",
+       "DeepSpeed release that the config is for: 0.16 to 0.19, or one such as 0.18.3 [0.19]",
+       special(OptionKind::text, set_release, {"0.16", "0.17", "0.18", "0.19"}), kDeepSpeed, "", lint},
+      {"--trainer", "LIST", kTraining, plan | search | fit, "Trainer's defaults",
+       "trainers whose defaults hold for options that are not given: trl, transformers, swift, "
+       "llama-factory, axolotl, torchtune, litgpt; with a release as in trl@1.16 [none]",
+       several(special(OptionKind::word, set_trainers, trainer_names(), false))},
+      {"--precision", "bf16|fp16|fp32", kTraining, kPlanning, "Precision",
+       "type that the model computes in [bf16]", word(training(&Training::precision))},
+      {"--optimizer", "NAME", kTraining, kPlanning, "Optimizer",
+       "optimizer: adamw, adamw8bit, sgd, sgd-momentum, adafactor, lion, muon [adamw]",
+       open(word(training(&Training::optimizer)))},
+      {"--no-master-weights", "", kTraining, kPlanning, "No fp32 master weights",
+       "keep no fp32 copy of 16-bit weights", flag(training(&Training::master_weights), false)},
+      {"--checkpointing", "none|selective|full", kTraining, kPlanning, "Checkpointing",
+       "activations that the backward pass computes again [full]", word(space(&SearchSpace::checkpointing))},
+      {"--checkpoint-offload", "none|alst|deepspeed", kTraining, kPlanning, "Checkpoints on the host",
+       "keep checkpointed inputs in host memory, by ArcticTraining's patch (alst) or DeepSpeed's hooks "
+       "[none]",
+       word(space(&SearchSpace::long_context, &LongContext::checkpoint_offload))},
+      {"--tiled-mlp", "auto|N", kTraining, kPlanning, "Tiled MLP",
+       "slices of the tokens that the feed-forward layers run over (ALST) [whole]",
+       integer_or(space(&SearchSpace::long_context, &LongContext::tiled_mlp), "auto", LongContext::kAutoTiles,
+                  kMostTiles)},
+      {"--tiled-loss", "auto|N", kTraining, kPlanning, "Tiled loss",
+       "slices of the tokens that head and loss run over (ALST) [whole]",
+       integer_or(space(&SearchSpace::long_context, &LongContext::tiled_loss), "auto",
+                  LongContext::kAutoTiles, kMostTiles)},
+      {"--attention", "flash|sdpa|eager", kTraining, kPlanning, "Attention", "attention kernel [flash]",
+       word(training(&Training::attention))},
+      {"--fused-loss", "", kTraining, kPlanning, "Fused loss",
+       "use a fused or chunked cross-entropy (Liger and the like), which never holds all logits",
+       flag(training(&Training::fused_loss)), kTokenLoss},
+      {"--loss-chunks", "N", kTraining, kPlanning, "Loss in slices",
+       "slices of the tokens that the cross-entropy runs over; the logits stay whole [1]",
+       integer(training(&Training::loss_chunks), 1, kLongestSequence), kChunked},
+      {"--sliced-head", "", kTraining, kPlanning, "Head in slices",
+       "run the head slice by slice too, as torchtune does; with --loss-chunks",
+       flag(training(&Training::sliced_head)), kWithChunks},
+      {"--fused-head", "", kTraining, kPlanning, "Fused head",
+       "use TRL's head without logits, which computes log-probabilities by tiles, and again in the backward",
+       flag(training(&Training::fused_head)), kFusedHead},
+      {"--loss-shift", "labels|logits|logits-alone", kTraining, kPlanning, "What the loss shifts",
+       "what the loss shifts by one: the labels (transformers since 4.49), or a copy of the logits (before) "
+       "[labels]",
+       word(training(&Training::loss_shift)), kShifted},
+      {"--kernels", "torch|liger|fla", kTraining, kPlanning, "Kernels of layers",
+       "kernels of the layers: PyTorch's (torch), Liger-Kernel's norms, rotations and gated activations "
+       "(liger), flash-linear-attention's gated delta rule (fla) [torch]",
+       special(OptionKind::word, set_kernels, kernel_names(), false)},
+      {"--modules", "LIBRARY", kTraining, kPlanning, "Library of layers",
+       "library whose layers run: transformers, litgpt, llm-foundry, torchtitan [transformers]",
+       special(OptionKind::word, set_modules, module_set_names(), false)},
+      {"--expandable-segments", "", kTraining, kPlanning, "Expandable segments",
+       "run PyTorch's allocator with expandable_segments:True",
+       flag(training(&Training::expandable_segments))},
+      {"--seq", "S", kBatch, kPlanning, "Sequence length", "tokens per sample [2048]",
+       integer(training(&Training::sequence_length), 1, kLongestSequence)},
+      {"--lengths", "FILE|mean=M,spread=S,limit=L", kBatch, plan | search | fit, "Sample lengths",
+       "lengths of the samples in tokens: a file with one a line, or a length and how many have it; or mean, "
        "standard deviation and limit [all as --seq]",
-       [](O o, T t) { o.lengths = t; }},
-      {"--batching", "padded|grouped|packed", kBatch, plan | search | fit,
-       "with --lengths: batches padded to their longest sample, of like lengths, or filled rows [padded]",
-       [](O o, T t) { o.batching = parse_name<Batching>("--batching", t); }, all_names<Batching>},
-      {"--micro-batch", "B|max", kBatch, kPlanning,
-       "samples per GPU and forward pass; max: the most that fit [1]", set_micro_batch,
-       [] { return Words{"max"}; }},
-      {"--grad-accum", "A", kBatch, kPlanning, "micro-batches per optimizer step [1]",
-       [](O o, T t) {
-         o.space.gradient_accumulation_steps = parse_integer("--grad-accum", t, 1, kMostSteps);
-       }},
-      {"--global-batch", "G", kBatch, kPlanning,
-       "samples per optimizer step over all GPUs [what the others make]",
-       [](O o, T t) { o.space.global_batch_size = parse_integer("--global-batch", t, 1, kMostGlobalBatch); }},
-
-      {"--load-dtype", "bf16|fp16|fp32", kBeside, kRuns,
-       "from_pretrained's dtype [the checkpoint's, or fp32 where the weights are the masters]",
-       [](O o, T t) { o.training.beside.load_dtype = parse_name<Precision>("--load-dtype", t); },
-       all_names<Precision>},
-      {"--load-everywhere", "", kBeside, kRuns, "every rank reads the checkpoint at stage 3: no zero.Init",
-       [](O o, T) { o.training.beside.loads_everywhere = true; }},
-      {"--save", "full|sharded", kBeside, kRuns,
-       "weights gathered on one rank, or every rank's shards [what the plan's config says]",
-       [](O o, T t) { o.training.beside.save = parse_name<SavedModel>("--save", t); }, all_names<SavedModel>},
-      {"--eval-batch", "N", kBeside, kRuns, "samples per GPU of an evaluation step [none is evaluated]",
-       [](O o, T t) { o.training.beside.eval_batch = parse_integer("--eval-batch", t, 1, kMostMicroBatch); }},
-      {"--eval-logits", "", kBeside, kRuns,
-       "compute_metrics is given, so that the Trainer keeps the logits of all samples [losses alone]",
-       [](O o, T) { o.training.beside.keeps_logits = true; }},
-      {"--eval-samples", "N", kBeside, kRuns, "samples whose logits are kept",
-       [](O o, T t) {
-         o.training.beside.eval_samples = parse_integer("--eval-samples", t, 1, kMostEvaluated);
-       }},
-      {"--eval-accumulation", "N", kBeside, kRuns,
+       text(at(&Options::lengths)), kOneSize},
+      {"--batching", "padded|grouped|packed", kBatch, plan | search | fit, "Batching",
+       "how samples of different lengths are batched: padded to the longest, grouped by length, or packed "
+       "into full rows [padded]",
+       word(at(&Options::batching)), kWithLengths},
+      {"--micro-batch", "B|max", kBatch, kPlanning, "Micro-batch",
+       "samples per GPU and forward pass; max finds the most that fit [1]",
+       integer_or(space(&SearchSpace::micro_batch_size), "max", std::nullopt, kMostMicroBatch)},
+      {"--grad-accum", "A", kBatch, kPlanning, "Gradient accumulation",
+       "micro-batches per optimizer step [1]",
+       integer(space(&SearchSpace::gradient_accumulation_steps), 1, kMostSteps)},
+      {"--global-batch", "G", kBatch, kPlanning, "Global batch",
+       "samples per optimizer step over all GPUs [follows from the others]",
+       integer(space(&SearchSpace::global_batch_size), 1, kMostGlobalBatch)},
+      {"--load-dtype", "bf16|fp16|fp32", kBeside, kRuns, "Load as",
+       "type that from_pretrained loads the weights in [the checkpoint's, or fp32 where the weights are the "
+       "masters]",
+       word(beside(&BesideSteps::load_dtype))},
+      {"--load-everywhere", "", kBeside, kRuns, "Every rank loads",
+       "let every rank read the checkpoint at stage 3 (no zero.Init)",
+       flag(beside(&BesideSteps::loads_everywhere)), kGathers},
+      {"--save", "full|sharded", kBeside, kRuns, "Saved model",
+       "save the weights gathered on one rank (full) or as every rank's shards [what the plan's config says]",
+       word(beside(&BesideSteps::save)), kShards},
+      {"--eval-batch", "N", kBeside, kRuns, "Evaluation batch",
+       "samples per GPU in an evaluation step [no evaluation]",
+       integer(beside(&BesideSteps::eval_batch), 1, kMostMicroBatch)},
+      {"--eval-logits", "", kBeside, kRuns, "Logits are kept",
+       "keep the logits of all samples, as the Trainer does with compute_metrics [losses alone]",
+       flag(beside(&BesideSteps::keeps_logits)), kWithEvalBatch},
+      {"--eval-samples", "N", kBeside, kRuns, "Samples evaluated", "samples whose logits an evaluation keeps",
+       integer(beside(&BesideSteps::eval_samples), 1, kMostEvaluated), kWithEvalLogits, "", std::nullopt,
+       kSamplesNeeded},
+      {"--eval-accumulation", "N", kBeside, kRuns, "Steps until moved",
        "evaluation steps until kept logits move to the host [never before the end]",
-       [](O o, T t) {
-         o.training.beside.eval_accumulation_steps =
-             parse_integer("--eval-accumulation", t, 1, kMostEvaluated);
-       }},
-      {"--generate", "N", kBeside, kRuns, "tokens generated behind each prompt of --seq tokens [none]",
-       [](O o, T t) { o.training.beside.new_tokens = parse_integer("--generate", t, 1, kLongestSequence); }},
-
-      {"--samples", "N", kBudget, kPriced, "samples of an epoch: how long the run takes",
-       [](O o, T t) { o.budget.samples = parse_integer("--samples", t, 1, kMostTrained); }},
-      {"--tokens", "N", kBudget, kPriced, "the same in tokens",
-       [](O o, T t) { o.budget.tokens = parse_integer("--tokens", t, 1, kMostTrained); }},
-      {"--epochs", "X", kBudget, kPriced, "how often all of them are trained on [1]",
-       [](O o, T t) { o.budget.epochs = parse_number("--epochs", t, 0.001, 1e6); }},
-      {"--price", "X", kBudget, kPriced,
-       "of a GPU and hour, in any currency: what the run costs; of hardware compare one for all or X,Y,… in "
-       "the order of the names",
-       set_price},
-      {"--order", "given|fastest|cheapest", kCompare, compare | hardware_compare,
-       "of GPUs and cloud shapes, or of a file's scenarios [given]",
-       [](O o, T t) { o.order = parse_name<ListOrder>("--order", t); }, all_names<ListOrder>},
-
-      {"--baseline", "STRATEGY|FILE|NAME", kCompare, compare,
+       integer(beside(&BesideSteps::eval_accumulation_steps), 1, kMostEvaluated), kWithEvalLogits},
+      {"--generate", "N", kBeside, kRuns, "Tokens generated",
+       "tokens to generate after each prompt of --seq tokens [none]",
+       integer(beside(&BesideSteps::new_tokens), 1, kLongestSequence), kSampled},
+      {"--samples", "N", kBudget, kPriced, "Samples",
+       "samples of an epoch, from which the run's duration follows",
+       integer(budget(&Budget::samples), 1, kMostTrained)},
+      {"--tokens", "N", kBudget, kPriced, "Tokens", "tokens of an epoch, in the place of --samples",
+       integer(budget(&Budget::tokens), 1, kMostTrained), kOneBudget},
+      {"--epochs", "X", kBudget, kPriced, "Epochs", "number of epochs [1]",
+       number(budget(&Budget::epochs), 0.001, 1e6), kBudgeted},
+      {"--price", "X", kBudget, kPriced, "Price of a GPU-hour",
+       "price of a GPU-hour in any currency, from which the run's cost follows; hardware compare takes one "
+       "for all or X,Y,… in the order of the names",
+       several(special(OptionKind::number, set_price, {}, false)), kBudgeted},
+      {"--order", "given|fastest|cheapest", kCompare, compare | hardware_compare, "",
+       "order of GPUs and cloud shapes, or of a file's scenarios [given]", word(at(&Options::order))},
+      {"--baseline", "STRATEGY|FILE|NAME", kCompare, compare, "",
        "what differences are from: a strategy, a ds_config, a report saved with --json, or a scenario's name "
        "[the first]",
-       [](O o, T t) { o.baseline = t; }},
-      {"--differences", "", kCompare, compare, "leave out lines in which all strategies are alike",
-       [](O o, T) { o.differences = true; }},
-
-      {"--solve", "WHAT", kFit, fit,
-       "the most or the least that fits: micro-batch, sequence, model; gpus, memory, host-memory [all left "
-       "open]",
-       [](O o, T t) { o.solve = parse_name<Solve>("--solve", t); }, all_names<Solve>},
-      {"--oom", "TEXT|FILE", kFit, fit,
+       path(at(&Options::baseline), OptionKind::config, false)},
+      {"--differences", "", kCompare, compare, "", "leave out lines in which all strategies are alike",
+       flag(at(&Options::differences))},
+      {"--solve", "WHAT", kFit, fit, "",
+       "find the most or the least that fits: micro-batch, sequence, model; gpus, memory, host-memory [all "
+       "left open]",
+       word(at(&Options::solve))},
+      {"--oom", "TEXT|FILE", kFit, fit, "",
        "explain a CUDA out-of-memory message, or the lines of a log (- for stdin), and say what helps",
-       [](O o, T t) { o.oom = t; }},
-
-      {"--worst", "N", kCheck, check, "of the records only the N that are furthest off [all]",
-       [](O o, T t) { o.worst = static_cast<std::size_t>(parse_integer("--worst", t, 0, 1'000'000)); }},
-      {"--fit-efficiency", "", kCheck, check,
-       "what shares of their peaks GPUs reach, by least squares of measured speeds",
-       [](O o, T) { o.fit_efficiency = true; }},
-      {"--tolerance", "X", kCheck, check,
-       "exit status 1 where a median error exceeds X: 0.05 or 5% [no limit]", set_tolerance},
-
-      {"--fix", "", kLint, lint, "repair the configs in place; what they were stays as FILE.orig",
-       [](O o, T) { o.fix = true; }},
-      {"--sarif", "", kLint, lint, "findings as SARIF 2.1.0, for code scanners",
-       [](O o, T) { o.sarif = true; }},
-
-      {"--name", "NAME", kImport, hardware_import,
-       "what the profile is called [the GPU's name with -measured]", [](O o, T t) { o.profile_name = t; }},
-      {"--output", "FILE", kImport, hardware_import,
-       "write the profile there, as -o does (- for stdout) [stdout]", [](O o, T t) { o.output = t; }, nullptr,
-       "-o"},
-
-      {"--json", "", kOutput, kAllButImport, "one JSON object (zplan.report/1)",
-       [](O o, T) { set_format(o, OutputFormat::json, "--json"); }},
-      {"--csv", "", kOutput, kPlans | search | compare | fit | check, "one line per plan, bytes and seconds",
-       [](O o, T) { set_format(o, OutputFormat::csv, "--csv"); }},
-      {"--markdown", "", kOutput, kPlans | search | compare | fit | check, "the table for a document",
-       [](O o, T) { set_format(o, OutputFormat::markdown, "--markdown"); }},
-      {"--explain", "", kOutput, plan | search | compare,
-       "every figure with its formula, its numbers and its source", [](O o, T) { o.explain = true; }},
-      {"--emit", "FILE", kOutput, plan | search | compare | lint,
-       "write the recommended config: a ds_config, or accelerate's for fsdp (- for stdout)", set_emit},
-      {"--recipe-out", "FILE", kOutput, plan | search,
+       path(at(&Options::oom))},
+      {"--worst", "N", kCheck, check, "", "show only the N records that are furthest off [all]",
+       integer(at(&Options::worst), 0, 1'000'000)},
+      {"--fit-efficiency", "", kCheck, check, "",
+       "fit by least squares the share of their peaks that GPUs reach to measured speeds",
+       flag(at(&Options::fit_efficiency))},
+      {"--tolerance", "X", kCheck, check, "",
+       "exit with status 1 where a median error exceeds X: 0.05 or 5% [no limit]",
+       special(OptionKind::number, set_tolerance)},
+      {"--fix", "", kLint, lint, "", "repair the configs in place; the originals stay as FILE.orig",
+       flag(at(&Options::fix))},
+      {"--sarif", "", kLint, lint, "", "write findings as SARIF 2.1.0, for code scanners",
+       flag(at(&Options::sarif))},
+      {"--name", "NAME", kImport, hardware_import, "", "name of the profile [the GPU's name with -measured]",
+       text(at(&Options::profile_name))},
+      {"--output", "FILE", kImport, hardware_import, "",
+       "file to write the profile to (- for stdout) [stdout]", path(at(&Options::output)), kNone, "-o"},
+      {"--json", "", kOutput, kAllButImport, "",
+       "write one JSON object (zplan.report/1); with --help the table of options",
+       special(OptionKind::flag, set_format<OutputFormat::json>)},
+      {"--csv", "", kOutput, kPlans | search | compare | fit | check, "",
+       "write one line per plan, in bytes and seconds",
+       special(OptionKind::flag, set_format<OutputFormat::csv>)},
+      {"--markdown", "", kOutput, kPlans | search | compare | fit | check, "",
+       "write the table for a document", special(OptionKind::flag, set_format<OutputFormat::markdown>)},
+      {"--explain", "", kOutput, plan | search | compare, "",
+       "show every figure with its formula, its numbers and its source", flag(at(&Options::explain))},
+      {"--emit", "FILE", kOutput, plan | search | compare | lint, "",
+       "write the recommended config: a ds_config, or accelerate's for fsdp (- for stdout)",
+       path(at(&Options::emit)), kWithConfigs},
+      {"--recipe-out", "FILE", kOutput, plan | search, "",
        "write the first --recipe with the recommended change, and the config that it names beside it (- for "
        "stdout)",
-       [](O o, T t) { o.recipe_out = t; }},
-      {"--nvme-path", "FOLDER", kOutput, plan | search | compare | fit | lint,
-       "on a local disk, for offload to NVMe [/local_nvme]", [](O o, T t) { o.nvme_path = t; }},
-      {"--config-style", "STYLE", kOutput, plan | search | compare | lint,
-       "of the ds_config: plain, hf-auto (\"auto\" for the HF Trainer), ms-swift [plain]",
-       [](O o, T t) { o.config_style = parse_name<ConfigStyle>("--config-style", t); },
-       all_names<ConfigStyle>},
-      {"--units", "GiB|GB", kOutput, kPlanning, "unit of memory: 1024³ or 1000³ bytes [GiB]", set_units,
-       [] {
-         return Words{"GiB", "GB"};
-       }},
-      {"--no-color", "", kOutput, kAll, "no colour on a terminal (as does NO_COLOR)",
-       [](O o, T) { o.no_color = true; }},
-      {"--help", "", kOutput, kAll, "this text", [](O o, T) { o.help = true; }, nullptr, "-h"},
-      {"--version", "", kOutput, kAll, "version, and how many models and GPUs are known",
-       [](O o, T) { o.version = true; }, nullptr, "-V"},
+       path(at(&Options::recipe_out)), kWithRecipe},
+      {"--nvme-path", "FOLDER", kOutput, plan | search | compare | fit | lint, "NVMe path",
+       "folder on a local disk for offload to NVMe [/local_nvme]",
+       path(at(&Options::nvme_path), OptionKind::path, false), kDeepSpeed},
+      {"--config-style", "STYLE", kOutput, plan | search | compare | lint, "Config style",
+       "style of the ds_config: plain, hf-auto (\"auto\" for the HF Trainer), ms-swift [plain]",
+       word(at(&Options::config_style)), kStyles},
+      {"--units", "GiB|GB", kOutput, kPlanning, "Unit of memory",
+       "unit of memory: 1024³ or 1000³ bytes [GiB]",
+       special(OptionKind::word, set_units, {"GiB", "GB"}, false)},
+      {"--no-color", "", kOutput, kAll, "", "use no colour on a terminal (as does NO_COLOR)",
+       flag(at(&Options::no_color))},
+      {"--help", "", kOutput, kAll, "", "print this text", flag(at(&Options::help)), kNone, "-h"},
+      {"--version", "", kOutput, kAll, "", "print the version and how many models and GPUs are known",
+       flag(at(&Options::version)), kNone, "-V"},
   };
   return table;
 }
-
-const std::vector<CommandSpec>& command_table() {
-  using enum Command;
-  static const std::vector<CommandSpec> table{
-      {plan, "", "every strategy: memory, traffic, time, which fits, which to take and why (the default)"},
-      {search, "",
-       "the fastest config that fits, over everything that is not pinned, batch and checkpointing too",
-       "zplan --ds-config FILE …, which decides what a search would"},
-      {compare, "STRATEGY|FILE…",
-       "pinned strategies or ds_configs side by side: zero3, tp8+zero1, zero3+offload-all, lora+zero2+b4; or "
-       "the scenarios of a FILE.zplan",
-       "in a strategy, as in tp8+zero1+offload-all, fsdp or FILE.json, or in a file of scenarios"},
-      {fit, "",
-       "the inverse: largest micro-batch, longest sequence, fewest GPUs, smallest GPU, biggest model; what "
-       "helps against an out-of-memory error",
-       "with the plan that fit names"},
-      {check, "FILE|FOLDER…",
-       "predictions against measurements: published or recorded runs, DeepSpeed and nccl-tests logs, memory "
-       "snapshots",
-       "--worst, --tolerance, --json, …"},
-      {lint, "FILE…",
-       "what is wrong with DeepSpeed configs, what DeepSpeed makes of it, and what to write instead; with "
-       "--model whether they fit",
-       "--fix, --json, --sarif, --model, --gpus, …"},
-      {bench, "[OPTION…]",
-       "real collectives on these machines (NCCL, or MPI where there is no GPU), a plan's calls replayed; "
-       "its own options: zplan bench --help"},
-      {gui, "[FILE… | OPTION…]",
-       "the window: scenarios side by side, as options or from files (needs Qt 6); its own options: zplan "
-       "gui --help"},
-      {models,
-       "[list | show NAME | search WORDS]",
-       "the catalogue of models",
-       "",
-       {"list", "show", "search"}},
-      {hardware,
-       "[list | instances | show NAME | search WORDS | compare NAME… | import FILE…]",
-       "the catalogue of GPUs, nodes, networks and cloud shapes; compare plans one question on several of "
-       "them; "
-       "import makes a GPU's profile of nccl-tests logs and zplan-bench results",
-       "",
-       {"list", "instances", "show", "search", "compare", "import"}},
-      {completion, "bash | zsh | fish", "a completion script for your shell", "", {"bash", "zsh", "fish"}},
-  };
-  return table;
-}
-
 }  // namespace zplan

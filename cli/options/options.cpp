@@ -8,9 +8,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "cli/base/values.h"
 #include "cli/options/command_line.h"
-#include "cli/options/values.h"
-#include "cli/scenarios/scenarios.h"
+#include "cli/options/strategy_words.h"
 
 namespace zplan {
 
@@ -41,7 +41,7 @@ std::string_view option_name(std::string_view word) {
   throw InputError(in_quotes(word), "no such command", accepted_words(word, command_names()));
 }
 
-/// What to write instead of an option that the command does not take.
+/// Returns the advice for an option that the command does not accept.
 std::string instead_of(const OptionSpec& option, Command command) {
   if (option.commands.is_one())
     for (const auto& [each, name] : EnumNames<Command>::table)
@@ -118,7 +118,7 @@ void add_option(CLI::App& command, const OptionSpec& spec, Options& options) {
     options.given.emplace_back(spec.name);
     if (text.empty() && !spec.value.empty())
       throw InputError(std::string(spec.name), "\"\"", fmt::format("accepted: {} {}", spec.name, spec.value));
-    spec.set(options, text);
+    spec.type.set(options, spec.name, text);
   };
   std::string names(spec.name);
   if (!spec.letter.empty()) names = fmt::format("{},{}", spec.letter, spec.name);
@@ -174,8 +174,6 @@ void check_output(const Options& options) {
     throw InputError("--sarif", "a second output format", "accepted: one of --json, --sarif");
   if (options.emit == "-" && (!text || options.explain || options.sarif))
     throw InputError("--emit", "- together with another output", "accepted: a file, or --emit - alone");
-  if (options.has("--recipe-out") && !options.has("--recipe"))
-    throw InputError("--recipe-out", "does nothing without --recipe", "accepted: with it");
   if (options.recipe_out == "-" && (!text || options.explain || !options.emit.empty()))
     throw InputError("--recipe-out", "- together with another output", "accepted: a file, or - alone");
   if (options.explain && !text && options.format != OutputFormat::json)

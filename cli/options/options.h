@@ -1,10 +1,11 @@
 #pragma once
-// What can be typed. One table of options, which says which commands take each, and one of commands: parsing,
-// --help, completion and the man page's test all read them.
+// The table of options, the table of commands, and parsing by them. Parsing, --help, completion, the man
+// page, Python's signatures and the window's fields all follow from them.
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -134,15 +135,62 @@ struct Options {
   [[nodiscard]] bool has(std::string_view option) const;
 };
 
+/// The kind of a value. `config`: a DeepSpeed config, in Python also a dict.
+enum class OptionKind { flag, integer, number, word, text, path, config };
+template <>
+struct EnumNames<OptionKind> {
+  static constexpr std::array<std::pair<OptionKind, std::string_view>, 7> table{
+      {{OptionKind::flag, "flag"},
+       {OptionKind::integer, "integer"},
+       {OptionKind::number, "number"},
+       {OptionKind::word, "word"},
+       {OptionKind::text, "text"},
+       {OptionKind::path, "path"},
+       {OptionKind::config, "config"}}};
+};
+
+/// The names that a value may be one of.
+enum class NamesOf { nothing, models, gpus, instances, nodes, networks };
+
+/// Says which values an option accepts and which field of Options keeps them.
+struct OptionType {
+  OptionKind kind{};
+  bool is_list{};                    ///< several values, separated by commas
+  std::vector<std::string> words{};  ///< that it may be; beside numbers: words in the place of a number
+  bool is_open{};                    ///< other words are accepted, too
+  NamesOf names{NamesOf::nothing};
+  bool is_file{};  ///< it may be a file
+  /// Reads `text` into the options. Throws InputError that names `option`.
+  std::function<void(Options& options, std::string_view option, const std::string& text)> set;
+  /// The value as it would be typed; empty: not set.
+  std::function<std::string(const Options&)> show{[](const Options&) { return std::string(); }};
+};
+
+/// Something that must hold beside an option: it is refused where it could do nothing.
+struct Condition {
+  std::vector<std::string_view> options;  ///< one of them is given; or
+  std::vector<std::string> words{};       ///< the only one has one of these values
+  bool is_excluded{};                     ///< the only one is not given
+  std::string_view of{};                  ///< counts for this value of the option alone; empty: for any
+  std::string_view because{};             ///< ends the sentence: ", which generates its samples"
+};
+
 struct OptionSpec {
   std::string_view name;   ///< "--gpus"
   std::string_view value;  ///< what its value is called: "N"; empty: a flag
   std::string_view group;  ///< heading of --help
   CommandSet commands;     ///< that take it
-  std::string_view help;   ///< one line, defaults in brackets
-  void (*set)(Options&, const std::string& text);
-  std::vector<std::string> (*choices)(){nullptr};  ///< words it takes, where they are few
-  std::string_view letter{};                       ///< its short form: "-o"
+  std::string_view label;  ///< what the window calls it; empty: the window has no field for it
+  std::string_view help;   ///< one sentence, the unit in it and the default in brackets
+  OptionType type;
+  std::vector<Condition> conditions{};
+  std::string_view letter{};          ///< its short form: "-o"
+  std::optional<CommandSet> alone{};  ///< commands in which it counts though no model is planned
+  /// Present if the option must be given: beside another option, or always where that is empty.
+  struct Needed {
+    std::string_view beside, why;
+  };
+  std::optional<Needed> needed{};
 };
 [[nodiscard]] const std::vector<OptionSpec>& option_table();
 /// The option of this name or letter; null where there is none.
@@ -164,24 +212,22 @@ struct CommandSpec {
 /// nearest word that can.
 [[nodiscard]] Options parse_options(const std::vector<std::string>& arguments);
 
-template <std::size_t N>
-[[nodiscard]] constexpr bool among(const std::array<std::string_view, N>& all, std::string_view option) {
-  return std::ranges::find(all, option) != all.end();
-}
-/// Options that do nothing without adapters: with --method lora or qlora alone.
-inline constexpr std::array<std::string_view, 8> kAdapterOptions{
-    "--lora-rank", "--lora-targets",    "--lora-dropout",      "--adapters",
-    "--dora",      "--modules-to-save", "--tie-saved-modules", "--no-autocast-adapters"};
-/// Those that do nothing without packed weights: with --method qlora alone.
-inline constexpr std::array<std::string_view, 3> kPackedOptions{"--quantization", "--quant-storage",
-                                                                "--prepare-kbit"};
-/// Those that do nothing unless completions are generated: with --objective grpo or ppo alone.
-inline constexpr std::array<std::string_view, 2> kCompletionOptions{"--completion-length", "--iterations"};
-/// With --objective grpo alone; ppo may be told that its trainer generates.
-inline constexpr std::array<std::string_view, 6> kGroupOptions{
-    "--generations", "--steps-per-generation", "--rollout", "--vllm-memory", "--vllm-sleep", "--vllm-tp"};
-/// With --objective ppo alone.
-inline constexpr std::array<std::string_view, 4> kValueOptions{"--value-model", "--reward-model",
-                                                               "--mini-batches", "--rollout-batch"};
+/// Holds an option's values, typed or by default; is_given is true if they differ from the default.
+struct Standing {
+  std::vector<std::string> words;
+  bool is_given{};
+};
+using StandingOf = std::function<Standing(std::string_view option)>;
+
+/// The first condition of the option that does not hold; null where all do. `own` are the option's values.
+[[nodiscard]] const Condition* unmet(const OptionSpec& option, const std::vector<std::string>& own,
+                                     const StandingOf& standing);
+/// "--method lora or qlora": what the condition asks for.
+[[nodiscard]] std::string needed_text(const Condition& condition);
+/// "does nothing with --method full"
+[[nodiscard]] std::string unmet_text(const Condition& condition, const StandingOf& standing);
+
+/// Throws InputError for the first given option that could do nothing beside the others.
+void check_conditions(const Options& options);
 
 }  // namespace zplan

@@ -1,13 +1,12 @@
-#include "cli/options/recipe_option.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 
+#include "cli/base/values.h"
 #include "cli/options/command_line.h"
-#include "cli/options/values.h"
+#include "cli/options/request.h"
 #include "cli/recipes/recipe.h"
 #include "models/base/json_reader.h"
 #include "planner/question/framework.h"
@@ -16,13 +15,17 @@ namespace zplan {
 
 namespace {
 
-/// What of a recipe counts no more where the framework, or a config, is typed; and where stage or offload is.
+/// Options that a recipe may not set where the framework or a config is typed, and where stage or offload is.
 constexpr std::array<std::string_view, 3> kOfFramework{"--zero", "--offload", "--ds-config"};
 constexpr std::array<std::string_view, 1> kOfStages{"--ds-config"};
-/// What a search decides.
+/// Options that a search decides.
 constexpr std::array<std::string_view, 7> kSearched{
     "--framework", "--zero", "--offload", "--ds-config", "--checkpointing", "--micro-batch", "--grad-accum"};
-constexpr std::array<std::string_view, 2> kOfPacked{"--quantization", "--quant-storage"};
+
+template <std::size_t N>
+bool among(const std::array<std::string_view, N>& all, std::string_view option) {
+  return std::ranges::find(all, option) != all.end();
+}
 
 /// A setting's place among all recipes'.
 struct Chosen {
@@ -78,7 +81,7 @@ class Applied {
                           : fmt::format("{}:{}: {}", file, from.line, from.key);
   }
 
-  /// Of two settings of an option the later counts; a default does not replace what another file says.
+  /// Keeps the later of two settings of an option; a default replaces no other file's setting.
   void choose(std::size_t recipe) {
     const auto& settings = options_.recipes[recipe].settings;
     for (std::size_t i = 0; i < settings.size(); ++i)
@@ -124,13 +127,8 @@ class Applied {
     for (const std::string& option : typed_)
       drop([&](const Chosen& each) { return each.option == option; }, fmt::format("{} is given", option));
     keep_sharding();
-    if (method() == "full")
-      drop([&](const Chosen& each) { return among(kAdapterOptions, each.option); }, "nothing has adapters");
-    if (method() != "qlora")
-      drop([&](const Chosen& each) { return among(kOfPacked, each.option); }, "no weights are packed");
-    if (!was_typed("--samples") && !was_typed("--tokens"))
-      drop([&](const Chosen& each) { return each.option == "--epochs"; },
-           "counts with --samples or --tokens");
+    drop_idle("--method");
+    drop_idle("--samples");
     if (!framework().reads_accelerate_config)
       drop([&](const Chosen& each) { return each.option == "--save"; }, "of a run that FSDP shards");
     if (!framework().reads_ds_config)
@@ -142,6 +140,21 @@ class Applied {
            "the DeepSpeed config says it");
     drop([&](const Chosen& each) { return !takes(each.option); },
          fmt::format("not an option of {}", to_name(options_.command)));
+  }
+
+  [[nodiscard]] Standing standing(std::string_view option) const {
+    if (option == "--method") return {.words = {method()}};
+    return {.words = {}, .is_given = was_typed(option) || find(option) != nullptr};
+  }
+
+  /// Drops options that could do nothing as `other` stands.
+  void drop_idle(std::string_view other) {
+    const StandingOf all = [this](std::string_view option) { return standing(option); };
+    for (const OptionSpec& option : option_table()) {
+      const Condition* first = unmet(option, {}, all);
+      if (first != nullptr && first->options.front() == other)
+        drop([&](const Chosen& each) { return each.option == option.name; }, unmet_text(*first, all));
+    }
   }
 
   /// Stages and offload are a framework's; plain PyTorch has none.
@@ -181,7 +194,7 @@ class Applied {
     const std::int64_t samples = count("--micro-batch", kMostMicroBatch) * count("--grad-accum", kMostSteps) *
                                  std::max<std::int64_t>(1, ranks);
     const bool says_batch = find("--micro-batch") != nullptr || find("--grad-accum") != nullptr;
-    // What a trainer cannot do is not searched.
+    // The search leaves out frameworks that the trainer does not have.
     const auto is_open = [&](const Chosen& each) {
       const RecipeFormat format = options_.recipes[each.recipe].format;
       return among(kSearched, each.option) &&
@@ -191,7 +204,7 @@ class Applied {
     if (!divided && says_batch) give("--global-batch", std::to_string(samples));
   }
 
-  /// What is solved for is not what the recipe says of it; by default the micro-batch.
+  /// Drops the recipe's value of what `fit` solves for, by default the micro-batch.
   void open_unknown() {
     constexpr std::array<std::pair<Solve, std::string_view>, 4> kUnknown{
         {{Solve::micro_batch, "--micro-batch"},
@@ -203,7 +216,7 @@ class Applied {
         drop([&, name = option](const Chosen& each) { return each.option == name; }, "it is solved for");
   }
 
-  /// What a recipe does not say of its sharding it does not do.
+  /// Pins tensor parallelism and offload that the recipe does not mention to none.
   void pin_strategy() {
     const Chosen* sharding = find("--framework");
     if (sharding == nullptr || find("--ds-config") != nullptr) return;
@@ -219,7 +232,7 @@ class Applied {
 
   void give(std::string_view option, const std::string& value) {
     options_.given.emplace_back(option);
-    find_option(option)->set(options_, value);
+    find_option(option)->type.set(options_, option, value);
   }
 
   void set(const Chosen& each) {

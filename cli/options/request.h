@@ -1,20 +1,21 @@
 #pragma once
-// Options → the question that the planner answers.
+// Options, the recipes and configs that they name → the question that the planner answers.
 
+#include <string>
 #include <vector>
 
-#include "cli/environment.h"
+#include "cli/base/environment.h"
 #include "cli/options/options.h"
 #include "models/catalogue/catalogue.h"
 #include "planner/question/question.h"
 
 namespace zplan {
 
-/// Where models and profiles are looked for beside the built-in ones.
+/// Returns the folders that hold the user's models and the Hub's cache.
 [[nodiscard]] ModelSearch model_search(const Environment& environment);
 
-/// The question, and what to say beside its answer. Throws InputError where an option is missing or
-/// contradicts another, or names something unknown.
+/// Holds the question and the warnings of its configs. make_request throws InputError where an option is
+/// missing, contradicts another or names something unknown.
 struct Request {
   Question question;
   std::vector<std::string> warnings;  ///< of a ds_config that was read
@@ -27,5 +28,17 @@ void choose_defaults(const Options& options, Question& question);
 
 /// Each option alone is in range; together they can still ask for more than 64 bits count: InputError.
 void check_magnitude(const Question& question);
+
+/// Pins in `question` what the file of --ds-config says; options fill what it leaves open. Returns its
+/// warnings. Throws InputError where the file cannot be read or an option contradicts it, naming both places.
+[[nodiscard]] std::vector<std::string> apply_ds_config(const Options& options, Question& question);
+
+/// Sets what the files of --recipe say and was not typed, as if it had been; `Options::recipes` says which
+/// key was used for what. A search is given the samples of an optimizer step instead of how they are divided.
+/// Options without a recipe are returned as they are. Throws InputError naming file, line and key.
+[[nodiscard]] Options with_recipes(Options typed);
+
+/// `error`, with the recipe's key in front where it is about an option that a recipe set.
+[[nodiscard]] InputError at_recipe(const Options& options, const InputError& error);
 
 }  // namespace zplan

@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <set>
 
-#include "cli/options/values.h"
+#include "cli/base/values.h"
 #include "planner/question/framework.h"
 
 namespace zplan {
 
 namespace {
-
-// As of --tp, --micro-batch and --grad-accum.
 
 [[noreturn]] void unknown_part(std::string_view text, std::string_view part) {
   std::vector<std::string> words{"zero0", "zero1",      "zero2", "zero3", "tp2", "tp4",
@@ -45,7 +43,7 @@ std::string_view kind_of(std::string_view part) {
   return {};
 }
 
-/// Where the part that begins at `begin` ends. Names of offloads may hold a "+" of their own: the longest one
+/// Returns the end of the part that begins at `begin`. Names of offloads may hold a "+": the longest one
 /// counts.
 std::size_t end_of_part(std::string_view text, std::size_t begin) {
   constexpr std::string_view kOffload = "offload-";
@@ -92,9 +90,9 @@ bool take_degree(std::int64_t& degree, std::string_view kind, std::string_view v
 
 /// Slices of "tiled-mlp4"; as many as its authors take without a number.
 bool take_tiles(std::int64_t& tiles, std::string_view kind, std::string_view value) {
-  constexpr std::int64_t kMostTiles = 1'000'000;
+  constexpr std::int64_t kMostSlices = 1'000'000;
   if (!all_digits(value)) return false;
-  tiles = value.empty() ? LongContext::kAutoTiles : parse_integer(kind, value, 1, kMostTiles);
+  tiles = value.empty() ? LongContext::kAutoTiles : parse_integer(kind, value, 1, kMostSlices);
   return true;
 }
 
@@ -136,7 +134,7 @@ bool take_part(PinnedStrategy& strategy, std::string_view kind, std::string_view
          take_value(strategy, kind, part.substr(kind.size()));
 }
 
-/// What "no-reshard" makes of FSDP2, once all parts are known.
+/// Applies "no-reshard" to FSDP2 once all parts are known.
 void finish(PinnedStrategy& strategy, std::string_view text, const std::set<std::string_view>& seen) {
   if (!seen.contains("zero"))
     throw InputError(fmt::format("strategy {}", in_quotes(text)), "no ZeRO stage",
@@ -169,7 +167,7 @@ PinnedStrategy parse_strategy(std::string_view text, Checkpointing checkpointing
 
 namespace {
 
-/// What a strategy's name says, and where it is silent what the options said.
+/// Returns the strategy's values, and the options' where the strategy has none.
 LongContext merged(LongContext given, const LongContext& named) {
   if (named.tiled_mlp != 0) given.tiled_mlp = named.tiled_mlp;
   if (named.tiled_loss != 0) given.tiled_loss = named.tiled_loss;
@@ -216,6 +214,18 @@ std::vector<std::pair<std::string, std::string>> token_options(const Strategy& s
 
 bool names_file(std::string_view word) {
   return word.ends_with(".json") || word.find('/') != std::string_view::npos;
+}
+
+std::vector<Method> methods_named(const Options& options) {
+  std::vector<std::string> all = options.words;
+  if (!options.baseline.empty()) all.push_back(options.baseline);
+  std::vector<Method> methods;
+  for (const std::string& word : all) {
+    if (options.command != Command::compare || names_file(word)) continue;
+    const PinnedStrategy strategy = parse_strategy(word, Checkpointing::full);
+    if (strategy.method) methods.push_back(*strategy.method);
+  }
+  return methods;
 }
 
 std::string full_name(const PinnedStrategy& strategy, std::string_view plan_id, Checkpointing checkpointing) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/options/options.h"
 #include "planner/question/question.h"
 
 namespace zplan {
@@ -35,15 +36,20 @@ struct PinnedStrategy {
 /// none of those that are as they are left.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> token_options(const Strategy& strategy);
 
-/// Whether a word of the command line is a file to read rather than a strategy: it ends in ".json" or holds a
-/// "/".
+/// True if a word of the command line names a file and not a strategy: it ends in ".json" or holds a "/".
 [[nodiscard]] bool names_file(std::string_view word);
+
+/// The ending of scenario files.
+inline constexpr std::string_view kScenarioEnding = ".zplan";
+
+/// Methods that the words of `compare` name beside --method.
+[[nodiscard]] std::vector<Method> methods_named(const Options& options);
 
 /// The space that holds this one strategy only.
 [[nodiscard]] SearchSpace pinned(SearchSpace space, const PinnedStrategy& strategy);
 
-/// The plan's id with what was pinned beside its strategy, in one order, such that parse_strategy reads it
-/// back where `checkpointing` holds: "lora+zero2+b4+a8".
+/// Returns the plan's id with the other pinned values, such that parse_strategy reads it back with
+/// `checkpointing` as its default: "lora+zero2+b4+a8".
 [[nodiscard]] std::string full_name(const PinnedStrategy& strategy, std::string_view plan_id,
                                     Checkpointing checkpointing);
 

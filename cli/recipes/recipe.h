@@ -1,5 +1,5 @@
 #pragma once
-// What a trainer's config says, as options of the command line.
+// Reads a trainer's config as options of the command line.
 //
 //   text ─► tree with lines ─► format, by its keys ─► a row for each key ─► options ─► Options
 //
@@ -17,7 +17,7 @@
 
 namespace zplan {
 
-/// Whose config it is.
+/// The project that reads the config.
 enum class RecipeFormat { axolotl, llama_factory, trl, transformers, torchtune, swift, accelerate };
 template <>
 struct EnumNames<RecipeFormat> {
@@ -64,7 +64,7 @@ struct Recipe {
   bool operator==(const Recipe&) const = default;
 };
 
-/// What was said beside the recipe.
+/// Holds what the command line gives beside the recipe.
 struct RecipeAsked {
   std::optional<std::int64_t> gpus;
   bool has_model{};

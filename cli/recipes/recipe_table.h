@@ -40,13 +40,14 @@ struct RecipeRow {
   std::string_view key;     ///< dotted path
   std::string_view option;  ///< "--lora-rank"
   TranslateRecipe translate{};
-  /// Of `as_word`: a word of the file, and the value of `option`, or options as they are typed, or nothing.
+  /// For `as_word`: words of the file, each with the value of `option`, or with typed options, or with
+  /// nothing.
   std::vector<std::pair<std::string_view, std::string_view>> words{};
   /// A key that no plan knows: what it would change. Only where its value is neither off nor empty.
   std::string_view not_planned{};
 };
 
-/// What holds where no key says an option.
+/// A default of the trainer: it holds where no key sets the option.
 struct RecipeDefault {
   std::string_view key, option, value;
 };
@@ -94,7 +95,7 @@ struct RecipeTable {
 /// Rows of transformers' TrainingArguments, which most formats have as they are.
 [[nodiscard]] std::vector<RecipeRow> training_arguments_rows();
 
-/// Whether the project's own parser has such a field, by its last part. Source: known_keys.json.
+/// True if the project's own parser has a field of the path's last part. Source: known_keys.json.
 [[nodiscard]] bool is_known_key(RecipeFormat format, std::string_view path);
 
 }  // namespace zplan

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/recipes/shell_flags.h"
 #include "models/base/error.h"
 #include "models/base/json_reader.h"
 

@@ -2,6 +2,7 @@
 // The text of a recipe as a tree in which every key and value knows where it stands.
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,7 +29,7 @@ struct RecipeValue {
 
   /// The value of `key`; null where there is none.
   [[nodiscard]] const RecipeValue* find(std::string_view key) const;
-  /// The same behind a dotted path: "fsdp_config.offload_params".
+  /// Returns the value behind a dotted path, or null: "fsdp_config.offload_params".
   [[nodiscard]] const RecipeValue* find_path(std::string_view path) const;
 };
 
@@ -39,7 +40,7 @@ struct RecipeEntry {
   RecipeValue value;
 };
 
-/// How a recipe is written.
+/// The syntax of a recipe.
 enum class RecipeSyntax { yaml, json, shell };
 
 struct RecipeText {
@@ -47,7 +48,7 @@ struct RecipeText {
   std::string text;
   RecipeSyntax syntax{};
   RecipeValue root{};  ///< a map; of a command line its flags without dashes
-  /// Of a command line: the words in front of its first flag, such as "swift sft".
+  /// The words of a command line in front of its first flag, such as "swift sft".
   std::vector<std::string> command{};
 };
 
@@ -55,5 +56,24 @@ struct RecipeText {
 /// flags. Aliases are replaced by what they stand for. Throws InputError with file and line for anything
 /// else.
 [[nodiscard]] RecipeText read_recipe_text(std::string text, const std::string& file);
+
+struct ShellFlags {
+  std::vector<std::string> command;  ///< words in front of the first flag: "swift", "sft"
+  RecipeValue flags;  ///< keys without dashes; NAME=value in front of the command is a key, too
+};
+
+/// The flags of the last command of a shell script that has such: `--key value…`, `--key=value`, `--key`.
+/// Quotes and lines that end in a backslash are understood, expansions are not: a value with "$" stays as it
+/// is. Nothing where no line begins a command with flags. Throws InputError for a quote that nothing closes.
+[[nodiscard]] std::optional<ShellFlags> shell_flags(std::string_view text, const std::string& file);
+
+struct RecipeChange {
+  std::string key;                   ///< dotted path
+  std::optional<std::string> value;  ///< a number, a word or true; absent: the key goes
+};
+
+/// The text with the changes made: values are replaced where they stand, keys that go become comments (of
+/// JSON and of a command line they are taken out), new keys stand at the end below a comment.
+[[nodiscard]] std::string changed_recipe(const RecipeText& recipe, const std::vector<RecipeChange>& changes);
 
 }  // namespace zplan

@@ -1,10 +1,9 @@
-#include "cli/recipes/shell_flags.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
 
+#include "cli/recipes/recipe_text.h"
 #include "models/base/error.h"
 
 namespace zplan {
@@ -96,7 +95,7 @@ RecipeValue scalar_of(const ShellWord& word) {
   return value;
 }
 
-/// What stands behind a flag: nothing is true, several words are a list.
+/// Returns a flag's value: true without a word, a list for several words.
 RecipeValue value_of(const std::vector<ShellWord>& words, const ShellWord& flag) {
   if (words.size() == 1) return scalar_of(words.front());
   RecipeValue value;
@@ -112,7 +111,7 @@ RecipeValue value_of(const std::vector<ShellWord>& words, const ShellWord& flag)
   return value;
 }
 
-/// A flag given again wins, as argparse has it.
+/// Adds a flag; the last of equal flags counts, as in argparse.
 void put(RecipeValue& flags, RecipeEntry entry) {
   std::erase_if(flags.entries, [&](const RecipeEntry& each) { return each.key == entry.key; });
   flags.entries.push_back(std::move(entry));

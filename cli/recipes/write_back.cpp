@@ -1,11 +1,10 @@
-#include "cli/recipes/write_back.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/document/text.h"
+#include "cli/recipes/recipe_text.h"
 
 namespace zplan {
 
@@ -78,7 +77,7 @@ std::string changed_shell(const RecipeText& recipe, const std::vector<RecipeChan
   return edited(recipe.text, edits);
 }
 
-/// Where line `number` begins; behind the last line the end.
+/// Returns where line `number` begins; the text's end behind the last line.
 std::size_t line_begin(const std::string& text, std::size_t number) {
   std::size_t at = 0;
   for (std::size_t line = 1; line < number && at != std::string::npos; ++line) {

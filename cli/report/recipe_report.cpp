@@ -11,7 +11,7 @@
 
 #include "cli/document/json_values.h"
 #include "cli/options/command_line.h"
-#include "cli/recipes/write_back.h"
+#include "cli/recipes/recipe_text.h"
 #include "cli/report/report.h"
 #include "cli/report/report_text.h"
 #include "models/base/files.h"

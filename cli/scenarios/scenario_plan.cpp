@@ -4,7 +4,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "cli/options/recipe_option.h"
 #include "cli/options/request.h"
 #include "cli/scenarios/saved_report.h"
 

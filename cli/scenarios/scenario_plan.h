@@ -1,7 +1,7 @@
 #pragma once
 // Scenarios with their answers, for the command line and the window.
 
-#include "cli/environment.h"
+#include "cli/base/environment.h"
 #include "cli/options/options.h"
 #include "cli/scenarios/scenarios.h"
 #include "planner/search/answer_details.h"

@@ -27,9 +27,6 @@ struct ScenarioFile {
   bool operator==(const ScenarioFile&) const = default;
 };
 
-/// The ending of the names of such files.
-inline constexpr std::string_view kScenarioEnding = ".zplan";
-
 /// Returns `arguments` with absolute paths in place of names of existing files.
 [[nodiscard]] std::vector<std::string> with_absolute_paths(const std::vector<std::string>& arguments);
 

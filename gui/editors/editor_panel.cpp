@@ -8,52 +8,38 @@
 
 #include "cli/options/command_line.h"
 #include "cli/options/options.h"
-#include "gui/editors/make_editor.h"
 #include "gui/editors/number_editor.h"
-#include "gui/editors/option_words.h"
 #include "gui/editors/used_values.h"
 
 namespace zplan::gui {
 
 namespace {
 
-constexpr std::array<std::string_view, 7> kGroups{
-    "Model", "Cluster", "Strategies", "Training", "Batch", "Loading, evaluation, saving", "Time and cost"};
-/// Of the options of output, those that change the plan or its config.
-constexpr std::array<std::string_view, 3> kConfig{"--nvme-path", "--config-style", "--units"};
-
 QString given_text(const Session::Entry& entry, const OptionSpec& spec) {
   return QString::fromStdString(given_value(entry.scenario.arguments, spec.name).value_or(std::string()));
 }
 
-QString given_text(const Session::Entry& entry, std::string_view option, const QString& otherwise) {
-  const auto value = given_value(entry.scenario.arguments, option);
-  return value ? QString::fromStdString(*value) : otherwise;
+/// Returns the option's value in the scenario as it is typed, which may be wrong.
+Standing standing_in(const Session::Entry& entry, std::string_view name) {
+  const auto given = given_value(entry.scenario.arguments, name);
+  return {.words = {given ? *given : find_option(name)->type.show(Options{})}, .is_given = given.has_value()};
 }
 
-/// Why an option can do nothing as the scenario stands: the checks of the command line, before they fail.
-QString why_idle(const Session::Entry& entry, std::string_view option) {
-  const QString method = given_text(entry, "--method", QStringLiteral("full"));
-  const QString framework = given_text(entry, "--framework", QStringLiteral("deepspeed"));
-  if (among(kAdapterOptions, option) && method == QLatin1String("full"))
-    return EditorPanel::tr("for methods lora and qlora");
-  if (among(kPackedOptions, option) && method != QLatin1String("qlora"))
-    return EditorPanel::tr("for method qlora");
-  const QString objective = given_text(entry, "--objective", {});
-  const bool grpo = objective == QLatin1String("grpo"), ppo = objective == QLatin1String("ppo");
-  if (among(kCompletionOptions, option) && !grpo && !ppo)
-    return EditorPanel::tr("for objectives grpo and ppo");
-  if (among(kGroupOptions, option) && !grpo) return EditorPanel::tr("for objective grpo");
-  if (among(kValueOptions, option) && !ppo) return EditorPanel::tr("for objective ppo");
-  for (const std::string_view each :
-       {"--buckets", "--ds-config", "--config-style", "--deepspeed-version", "--nvme-path"})
-    if (option == each && framework != QLatin1String("deepspeed"))
-      return EditorPanel::tr("for framework deepspeed");
-  return {};
+/// Why an option can do nothing as the scenario stands: what the command line would say, before it fails.
+QString why_idle(const Session::Entry& entry, const OptionSpec& option) {
+  const Condition* first =
+      unmet(option, {}, [&entry](std::string_view name) { return standing_in(entry, name); });
+  if (first == nullptr) return {};
+  QStringList labels, words;
+  for (const std::string_view each : first->options) labels << option_label(*find_option(each));
+  for (const std::string& each : first->words) words << QString::fromStdString(each);
+  const QString needed = labels.join(QStringLiteral(", "));
+  if (first->is_excluded) return EditorPanel::tr("without: %1").arg(needed);
+  return words.isEmpty() ? EditorPanel::tr("with: %1").arg(needed)
+                         : EditorPanel::tr("with %1: %2").arg(needed, words.join(QStringLiteral(", ")));
 }
 
-/// Whether a problem's place is this option: "--seq", one of "--seq, --micro-batch", or the file that the
-/// option names.
+/// True if the problem's place names this option ("--seq", "--seq, --micro-batch") or the option's file.
 bool is_about(const Problem& problem, const OptionField& field, const QString& value) {
   if (problem.place.split(QStringLiteral(", ")).contains(field.option())) return true;
   const bool names_file = value.contains(QLatin1Char('/')) || value.endsWith(QLatin1String(".json"));
@@ -95,7 +81,7 @@ EditorPanel::EditorPanel(Session& session, QWidget* parent)
   refresh();
 }
 
-/// Focus leaves the panel's widgets while they go: nobody is to look at what is left of it.
+/// Disconnects first: the focus leaves the panel's widgets while they are destroyed.
 EditorPanel::~EditorPanel() {
   disconnect(qApp, nullptr, this, nullptr);
   disconnect(&session_, nullptr, this, nullptr);
@@ -128,10 +114,13 @@ void EditorPanel::build() {
   new QVBoxLayout(content_);
   content_->layout()->setContentsMargins(0, 0, 4, 0);
   content_->layout()->setSpacing(2);
-  for (const std::string_view group : kGroups)
-    add_section(group_label(group), [group](const OptionSpec& spec) { return spec.group == group; });
-  add_section(tr("Config"),
-              [](const OptionSpec& spec) { return std::ranges::find(kConfig, spec.name) != kConfig.end(); });
+  // A section for each group whose options have labels; those of the output are the config's.
+  std::vector<std::string_view> groups;
+  for (const OptionSpec& spec : option_table())
+    if (!spec.label.empty() && std::ranges::find(groups, spec.group) == groups.end())
+      groups.push_back(spec.group);
+  for (const std::string_view group : groups)
+    add_section(group == "Output" ? tr("Config") : group_label(group), group);
   static_cast<QVBoxLayout*>(content_->layout())->addStretch(1);
   scroll_->setFrameShape(QFrame::NoFrame);
   scroll_->setWidgetResizable(true);
@@ -142,10 +131,10 @@ void EditorPanel::build() {
                            scroll_->verticalScrollBar()->sizeHint().width());
 }
 
-void EditorPanel::add_section(const QString& title, const std::function<bool(const OptionSpec&)>& belongs) {
+void EditorPanel::add_section(const QString& title, std::string_view group) {
   auto* section = new Section(title, content_);
   for (const OptionSpec& spec : option_table()) {
-    if (!belongs(spec)) continue;
+    if (spec.group != group || spec.label.empty()) continue;
     auto* field = new OptionField(spec, make_editor(spec, session_.planning().environment()), section);
     connect(field, &OptionField::edited, this,
             [this, field](const QString& value, Step step) { apply(field->option(), value, step); });
@@ -224,7 +213,7 @@ void EditorPanel::refresh() {
 void EditorPanel::show_values(const Session::Entry& entry) {
   for (OptionField* field : fields_) {
     field->show_value(given_text(entry, field->spec()));
-    field->show_idle(why_idle(entry, field->spec().name));
+    field->show_idle(why_idle(entry, field->spec()));
   }
   for (Section* section : sections_) section->count_given();
 }

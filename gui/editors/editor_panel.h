@@ -21,7 +21,7 @@ class EditorPanel : public QWidget {
   EditorPanel(const EditorPanel&) = delete;
   EditorPanel& operator=(const EditorPanel&) = delete;
 
-  /// Of an option such as "--seq"; null where there is none.
+  /// Returns the field of an option such as "--seq"; null where there is none.
   [[nodiscard]] OptionField* field(const QString& option) const;
   [[nodiscard]] const std::vector<OptionField*>& fields() const { return fields_; }
   /// Unfolds what hides the option, scrolls to it and gives it the focus.
@@ -29,7 +29,7 @@ class EditorPanel : public QWidget {
 
  private:
   void build();
-  void add_section(const QString& title, const std::function<bool(const OptionSpec&)>& belongs);
+  void add_section(const QString& title, std::string_view group);
   void apply(const QString& option, const QString& value, Step step);
   void on_changed(int row);
   void refresh();

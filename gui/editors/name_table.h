@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "cli/environment.h"
+#include "cli/base/environment.h"
 
 namespace zplan::gui {
 

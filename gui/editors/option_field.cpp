@@ -1,11 +1,32 @@
 #include "gui/editors/option_field.h"
 
+#include <QCoreApplication>
 #include <QStyle>
 
-#include "gui/editors/option_words.h"
 #include "gui/editors/used_values.h"
 
 namespace zplan::gui {
+
+namespace {
+
+/// Texts of the table of options are translated in a context of their own.
+QString translated(std::string_view text) {
+  return QCoreApplication::translate("zplan::gui::Options", std::string(text).c_str());
+}
+
+}  // namespace
+
+QString option_label(const OptionSpec& spec) { return translated(spec.label); }
+
+QString option_help(const OptionSpec& spec) { return translated(spec.help); }
+
+QString option_usage(const OptionSpec& spec) {
+  std::string usage(spec.name);
+  if (!spec.value.empty()) (usage += ' ') += spec.value;
+  return QString::fromStdString(usage);
+}
+
+QString group_label(std::string_view group) { return translated(group); }
 
 OptionField::OptionField(const OptionSpec& spec, ValueEditor* editor, QWidget* parent)
     : QWidget(parent),

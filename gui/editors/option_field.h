@@ -1,12 +1,12 @@
 #pragma once
-// One option of the panel: label, editor, a button that takes the option out, and what is wrong with it.
+// One option of the panel: label, editor, a button that removes the option, and its error.
 
 #include <QGridLayout>
 #include <QLabel>
 #include <QToolButton>
 
+#include "cli/base/environment.h"
 #include "cli/options/options.h"
-#include "gui/editors/message_line.h"
 #include "gui/editors/value_editor.h"
 
 namespace zplan::gui {
@@ -30,7 +30,7 @@ class OptionField : public QWidget {
   [[nodiscard]] const OptionSpec& spec() const { return spec_; }
   [[nodiscard]] QString option() const { return objectName(); }
   [[nodiscard]] bool is_given() const { return !value_.isEmpty(); }
-  /// Whether name or help have every word.
+  /// True if label, name or help contain every word.
   [[nodiscard]] bool matches(const QString& words) const;
   [[nodiscard]] ValueEditor* editor() const { return editor_; }
   [[nodiscard]] QToolButton* reset_button() const { return reset_; }
@@ -53,5 +53,16 @@ class OptionField : public QWidget {
   QToolButton* reset_;
   MessageLine* message_;
 };
+
+/// The option's label in the window's language: "Sequence length".
+[[nodiscard]] QString option_label(const OptionSpec& spec);
+/// One sentence: the option's help, or what its label says.
+[[nodiscard]] QString option_help(const OptionSpec& spec);
+/// "--seq S"
+[[nodiscard]] QString option_usage(const OptionSpec& spec);
+[[nodiscard]] QString group_label(std::string_view group);
+
+/// A new editor of the option's values, by their type.
+[[nodiscard]] ValueEditor* make_editor(const OptionSpec& spec, const Environment& environment);
 
 }  // namespace zplan::gui

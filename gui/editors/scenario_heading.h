@@ -1,5 +1,5 @@
 #pragma once
-// What stands above the options: the scenario's name and which of its plans stands for it.
+// The heading above the options: the scenario's name and its shown plan.
 
 #include <QComboBox>
 

@@ -17,7 +17,7 @@ class Section : public QWidget {
   void add(OptionField* field);
   /// Fields of which `shown` says so; with `unfolded`, whether or not they are folded away.
   void show_fields(const std::function<bool(const OptionField&)>& shown, bool unfolded);
-  /// How many options are given stands in the heading.
+  /// Shows in the heading how many options are given.
   void count_given();
   void set_folded(bool folded);
   [[nodiscard]] bool is_folded() const { return !heading_->isChecked(); }

@@ -1,5 +1,5 @@
 #pragma once
-// What a plan was made with where an option was not given.
+// The values that a plan used for options that were not given.
 
 #include <QString>
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace zplan::gui {
 
-/// As the option would be given; empty where that cannot be said.
+/// Returns the used value as it would be typed; empty where it is unknown.
 [[nodiscard]] QString used_value(std::string_view option, const Planned& planned);
 
 /// The default that the option's help names; empty where it names none.

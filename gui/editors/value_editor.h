@@ -1,12 +1,30 @@
 #pragma once
-// Editors of one option's value, whatever the option.
+// The base of editors of one option's value, a line edit for them, and a line for messages.
 
+#include <QLabel>
 #include <QLineEdit>
 #include <QWidget>
 
 namespace zplan::gui {
 
-/// Whether an edit is a step to undo by itself, or one with those before it in the same field.
+class MessageLine : public QWidget {
+  Q_OBJECT
+
+ public:
+  explicit MessageLine(QWidget* parent = nullptr);
+  void warn(const QString& text);
+  void remark(const QString& text);
+  [[nodiscard]] QString text() const { return text_->text(); }
+
+ private:
+  void show_text(const QString& text, bool is_warning);
+
+  QLabel* icon_;
+  QLabel* text_;
+  bool is_warning_{};
+};
+
+/// `own`: the edit is a step to undo by itself; `continued`: it joins the edits before it in the same field.
 enum class Step { own, continued };
 
 /// Values are text as it stands on the command line; empty: the option is not given.
@@ -20,20 +38,20 @@ class ValueEditor : public QWidget {
   virtual void show_value(const QString& value) = 0;
   /// Shows what holds where no value is given; may be empty.
   virtual void show_default(const QString& text) = 0;
-  /// What keys go to: has the accessible name.
+  /// Returns the widgets that take keys, which have the accessible name.
   [[nodiscard]] virtual QList<QWidget*> inputs() const = 0;
-  /// Whether it needs the whole width, below its label.
+  /// True if the editor needs the whole width, below its label.
   [[nodiscard]] virtual bool is_wide() const { return false; }
-  /// Whether it has the label in itself.
+  /// True if the editor shows the label itself.
   [[nodiscard]] virtual bool has_label() const { return false; }
 
  Q_SIGNALS:
   void edited(const QString& value, zplan::gui::Step step);
-  /// What is edited from here on is a step of its own: a slider was taken.
+  /// Begins a new step to undo: a slider was pressed.
   void began();
 };
 
-/// A line whose undo is the session's, where each key is a step of it, unless it is told to keep its own.
+/// A line edit that leaves undo to the session, unless keep_own_undo() is called.
 class FieldEdit : public QLineEdit {
   Q_OBJECT
 

@@ -15,7 +15,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "cli/commands/check_command.h"
+#include "cli/commands/commands.h"
 #include "cli/options/command_line.h"
 #include "cli/options/strategy_words.h"
 #include "gui/output/export.h"

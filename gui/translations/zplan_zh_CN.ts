@@ -485,30 +485,6 @@
 <context>
     <name>zplan::gui::EditorPanel</name>
     <message>
-        <source>for methods lora and qlora</source>
-        <translation>用于 lora 和 qlora 方法</translation>
-    </message>
-    <message>
-        <source>for method qlora</source>
-        <translation>用于 qlora 方法</translation>
-    </message>
-    <message>
-        <source>for objective grpo</source>
-        <translation>用于训练目标 grpo</translation>
-    </message>
-    <message>
-        <source>for objectives grpo and ppo</source>
-        <translation>用于训练目标 grpo 和 ppo</translation>
-    </message>
-    <message>
-        <source>for objective ppo</source>
-        <translation>用于训练目标 ppo</translation>
-    </message>
-    <message>
-        <source>for framework deepspeed</source>
-        <translation>用于 deepspeed 框架</translation>
-    </message>
-    <message>
         <source>Set &amp;only</source>
         <translation>只看已设(&amp;O)</translation>
     </message>
@@ -531,6 +507,18 @@
     <message>
         <source>A saved report, shown as it was: %1. Its options cannot be changed.</source>
         <translation>保存的报告，按原样显示：%1。它的选项不能更改。</translation>
+    </message>
+    <message>
+        <source>without: %1</source>
+        <translation>不能同时给出：%1</translation>
+    </message>
+    <message>
+        <source>with: %1</source>
+        <translation>须给出：%1</translation>
+    </message>
+    <message>
+        <source>with %1: %2</source>
+        <translation>须 %1 为：%2</translation>
     </message>
 </context>
 <context>
@@ -1309,27 +1297,27 @@
         <translation>时间与费用</translation>
     </message>
     <message>
-        <source>from_pretrained&apos;s dtype [the checkpoint&apos;s, or fp32 where the weights are the masters]</source>
+        <source>type that from_pretrained loads the weights in [the checkpoint&apos;s, or fp32 where the weights are the masters]</source>
         <translation>from_pretrained 的 dtype [检查点的类型；权重本身为主权重时为 fp32]</translation>
     </message>
     <message>
-        <source>every rank reads the checkpoint at stage 3: no zero.Init</source>
+        <source>let every rank read the checkpoint at stage 3 (no zero.Init)</source>
         <translation>第 3 阶段每个进程都读取检查点：不用 zero.Init</translation>
     </message>
     <message>
-        <source>weights gathered on one rank, or every rank&apos;s shards [what the plan&apos;s config says]</source>
+        <source>save the weights gathered on one rank (full) or as every rank&apos;s shards [what the plan&apos;s config says]</source>
         <translation>权重收集到一个进程上，或每个进程保存自己的分片 [按方案的配置]</translation>
     </message>
     <message>
-        <source>samples per GPU of an evaluation step [none is evaluated]</source>
+        <source>samples per GPU in an evaluation step [no evaluation]</source>
         <translation>评估时每个 GPU 每步的样本数 [不评估]</translation>
     </message>
     <message>
-        <source>compute_metrics is given, so that the Trainer keeps the logits of all samples [losses alone]</source>
+        <source>keep the logits of all samples, as the Trainer does with compute_metrics [losses alone]</source>
         <translation>给出 compute_metrics，Trainer 因而保留所有样本的 logits [只保留损失]</translation>
     </message>
     <message>
-        <source>samples whose logits are kept</source>
+        <source>samples whose logits an evaluation keeps</source>
         <translation>保留 logits 的样本数</translation>
     </message>
     <message>
@@ -1337,23 +1325,23 @@
         <translation>保留的 logits 移到主机前的评估步数 [直到结束]</translation>
     </message>
     <message>
-        <source>tokens generated behind each prompt of --seq tokens [none]</source>
+        <source>tokens to generate after each prompt of --seq tokens [none]</source>
         <translation>每个长度为 --seq 的提示之后生成的词元数 [无]</translation>
     </message>
     <message>
-        <source>samples of an epoch: how long the run takes</source>
+        <source>samples of an epoch, from which the run&apos;s duration follows</source>
         <translation>一轮的样本数：训练需要多长时间</translation>
     </message>
     <message>
-        <source>the same in tokens</source>
+        <source>tokens of an epoch, in the place of --samples</source>
         <translation>同上，以词元计</translation>
     </message>
     <message>
-        <source>how often all of them are trained on [1]</source>
+        <source>number of epochs [1]</source>
         <translation>全部数据训练的次数 [1]</translation>
     </message>
     <message>
-        <source>of a GPU and hour, in any currency: what the run costs; of hardware compare one for all or X,Y,… in the order of the names</source>
+        <source>price of a GPU-hour in any currency, from which the run&apos;s cost follows; hardware compare takes one for all or X,Y,… in the order of the names</source>
         <translation>每个 GPU 每小时的价格，货币任意：训练的费用；在 hardware compare 中可为一个通用价格，或按名称顺序的 X,Y,…</translation>
     </message>
     <message>
@@ -1533,35 +1521,35 @@
         <translation>分块损失</translation>
     </message>
     <message>
-        <source>expert-parallel degrees of a mixture (DeepSpeed AutoEP), such as 1,8 [1]</source>
+        <source>expert-parallel degrees to consider (DeepSpeed AutoEP), such as 1,8 [1]</source>
         <translation>混合专家模型的专家并行度（DeepSpeed AutoEP），如 1,8 [1]</translation>
     </message>
     <message>
-        <source>rows of the first rank of an expert-parallel group, S times the mean [balanced]</source>
+        <source>rows of the first rank of an expert-parallel group, as a multiple S of the mean [balanced]</source>
         <translation>专家并行组中第一个 rank 的行数，为平均值的 S 倍 [balanced]</translation>
     </message>
     <message>
-        <source>sequence-parallel degrees (DeepSpeed Ulysses), such as 1,8 [1]</source>
+        <source>sequence-parallel degrees to consider (DeepSpeed Ulysses), such as 1,8 [1]</source>
         <translation>序列并行度（DeepSpeed Ulysses），如 1,8 [1]</translation>
     </message>
     <message>
-        <source>context-parallel degrees (ring attention with FSDP2), such as 1,8 [1]</source>
+        <source>context-parallel degrees to consider (ring attention with FSDP2), such as 1,8 [1]</source>
         <translation>上下文并行度（FSDP2 的环形注意力），如 1,8 [1]</translation>
     </message>
     <message>
-        <source>how the ring passes keys and values on [allgather]</source>
+        <source>collective that passes keys and values around the ring [allgather]</source>
         <translation>环形注意力如何传递键和值 [allgather]</translation>
     </message>
     <message>
-        <source>checkpointed inputs in host memory: ArcticTraining&apos;s patch, or DeepSpeed&apos;s hooks [none]</source>
+        <source>keep checkpointed inputs in host memory, by ArcticTraining&apos;s patch (alst) or DeepSpeed&apos;s hooks [none]</source>
         <translation>把检查点的输入放在主机内存：ArcticTraining 的补丁，或 DeepSpeed 的钩子 [none]</translation>
     </message>
     <message>
-        <source>the feed-forward over N slices of the tokens (ALST) [whole]</source>
+        <source>slices of the tokens that the feed-forward layers run over (ALST) [whole]</source>
         <translation>前馈层按 N 段词元逐段计算（ALST）[整体]</translation>
     </message>
     <message>
-        <source>head and loss over N slices of the tokens (ALST) [whole]</source>
+        <source>slices of the tokens that head and loss run over (ALST) [whole]</source>
         <translation>输出层与损失按 N 段词元逐段计算（ALST）[整体]</translation>
     </message>
     <message>
@@ -1705,11 +1693,11 @@
         <translation>配置</translation>
     </message>
     <message>
-        <source>catalogue name, size (8B), config.json, folder that holds one, or cached Hub id</source>
+        <source>model to train: catalogue name, size (8B), config.json, folder that holds one, or Hub id in the cache</source>
         <translation>目录中的名称、规模 (8B)、config.json、含有它的文件夹，或已缓存的 Hub id</translation>
     </message>
     <message>
-        <source>what is trained [full]</source>
+        <source>train all weights (full), adapters (lora), or adapters on packed weights (qlora) [full]</source>
         <translation>训练哪些参数 [full]</translation>
     </message>
     <message>
@@ -1717,23 +1705,23 @@
         <translation>适配器的秩 [16]</translation>
     </message>
     <message>
-        <source>modules with adapters: all-linear, q_v, or names such as q_proj,v_proj [all-linear]</source>
+        <source>modules that get adapters: all-linear, q_v, or names such as q_proj,v_proj [all-linear]</source>
         <translation>加适配器的模块：all-linear、q_v，或 q_proj,v_proj 这样的名称 [all-linear]</translation>
     </message>
     <message>
-        <source>share of the adapters&apos; inputs that drops out: 0 to 1 [0]</source>
+        <source>dropout of the adapters&apos; inputs, from 0 to 1 [0]</source>
         <translation>适配器输入中随机置零的比例：0 到 1 [0]</translation>
     </message>
     <message>
-        <source>of an image-text model, what is not trained: vision, projector</source>
+        <source>parts of an image-text model that are not trained: vision, projector [none]</source>
         <translation>图文模型中不训练的部分：vision（视觉塔）、projector（投影层）</translation>
     </message>
     <message>
-        <source>images in each sample, of an image-text model [none: text alone]</source>
+        <source>images in each sample of an image-text model [none: text alone]</source>
         <translation>图文模型每个样本中的图片数 [无：只有文本]</translation>
     </message>
     <message>
-        <source>their size in pixels before the processor resizes or cuts them</source>
+        <source>width and height of each image in pixels, before the processor resizes or cuts it</source>
         <translation>图片在处理器缩放或切分之前的像素大小</translation>
     </message>
     <message>
@@ -1741,139 +1729,139 @@
         <translation>每张图片在序列中的 token 数 [按处理器自己的规则]</translation>
     </message>
     <message>
-        <source>of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8, awq, hqq, torchao-int8 [nf4]; torchao-int4 and mxfp4 do not train: why is said</source>
+        <source>format of the frozen weights under qlora: nf4, nf4-double, int8, gptq-int4, gptq-int8, awq, hqq, torchao-int8; torchao-int4 and mxfp4 cannot train adapters [nf4]</source>
         <translation>qlora 下冻结权重的量化：nf4、nf4-double、int8、gptq-int4、gptq-int8、awq、hqq、torchao-int8 [nf4]；torchao-int4 与 mxfp4 无法训练，会说明原因</translation>
     </message>
     <message>
-        <source>type that nf4&apos;s values are stored in: uint8, or bf16, fp16, fp32, which FSDP2 and ZeRO-3 shard [uint8]</source>
+        <source>type that stores nf4&apos;s values: uint8, or bf16, fp16, fp32, which FSDP2 and ZeRO-3 can shard [uint8]</source>
         <translation>nf4 值的存放类型：uint8，或可由 FSDP2 与 ZeRO-3 分片的 bf16、fp16、fp32 [uint8]</translation>
     </message>
     <message>
-        <source>qlora through peft&apos;s prepare_model_for_kbit_training: fp32 embeddings, head and norms</source>
+        <source>run peft&apos;s prepare_model_for_kbit_training, which keeps embeddings, head and norms in fp32</source>
         <translation>qlora 经 peft 的 prepare_model_for_kbit_training：嵌入、输出层和归一化为 fp32</translation>
     </message>
     <message>
-        <source>adapters in memory (peft's add_adapter), of which one trains and the others are frozen [1]</source>
+        <source>adapters in memory (peft's add_adapter); one trains, the others are frozen [1]</source>
         <translation>内存中的适配器数（peft 的 add_adapter），其中一个训练，其余冻结 [1]</translation>
     </message>
     <message>
-        <source>adapters with magnitudes (DoRA)</source>
+        <source>train adapters with magnitudes (DoRA)</source>
         <translation>带模长的适配器（DoRA）</translation>
     </message>
     <message>
-        <source>copies trained beside adapters: embed_tokens, lm_head</source>
+        <source>modules trained as whole copies beside the adapters: embed_tokens, lm_head [none]</source>
         <translation>与适配器一同训练的副本：embed_tokens、lm_head</translation>
     </message>
     <message>
-        <source>one copy of tied embeddings (peft&apos;s ensure_weight_tying)</source>
+        <source>keep one copy of tied embeddings (peft&apos;s ensure_weight_tying)</source>
         <translation>相同的嵌入只用一个副本（peft 的 ensure_weight_tying）</translation>
     </message>
     <message>
-        <source>adapters in the weights&apos; type (peft&apos;s autocast_adapter_dtype=False)</source>
+        <source>keep adapters in the weights&apos; type (peft&apos;s autocast_adapter_dtype=False)</source>
         <translation>适配器与权重同类型（peft 的 autocast_adapter_dtype=False）</translation>
     </message>
     <message>
-        <source>what is trained for: next tokens, answers of pairs (dpo, orpo, simpo, reward) or single ones (kto), rewards of completions that it generates (grpo; ppo beside a model of values) [sft]</source>
+        <source>training objective: next tokens (sft), pairs of answers (dpo, orpo, simpo, reward), single answers (kto), generated completions (grpo; ppo, which trains a value model too) [sft]</source>
         <translation>训练目标：下一个词元、成对回答（dpo、orpo、simpo、reward）、单个回答（kto）或对自行生成的回答的奖励（grpo；ppo 同时训练价值模型）[sft]</translation>
     </message>
     <message>
-        <source>what dpo, kto, grpo and ppo compare with: copy, adapters-off, adapter (a frozen copy of the adapters), precomputed, none (grpo) [adapters-off, without adapters copy; grpo: none]</source>
+        <source>reference model of dpo, kto, grpo and ppo: copy, adapters-off, adapter (a frozen copy of the adapters), precomputed, none (grpo) [adapters-off, without adapters copy; grpo: none]</source>
         <translation>dpo、kto、grpo 和 ppo 的参考：copy、adapters-off、adapter（适配器的冻结副本）、precomputed、none（grpo）[adapters-off，无适配器时 copy；grpo：none]</translation>
     </message>
     <message>
-        <source>completions of each prompt under grpo [8]</source>
+        <source>completions that grpo generates for each prompt [8]</source>
         <translation>grpo 下每个提示的回答数 [8]</translation>
     </message>
     <message>
-        <source>tokens of --seq that are generated under grpo and ppo; the others are the prompt [half of them]</source>
+        <source>tokens of --seq that grpo and ppo generate; the others are the prompt [half of --seq]</source>
         <translation>grpo 和 ppo 下 --seq 中生成的词元数；其余为提示 [一半]</translation>
     </message>
     <message>
-        <source>micro-steps that one generation feeds under grpo [as few optimizer steps&apos; as hold whole groups]</source>
+        <source>micro-steps that grpo trains on one generation [those of the fewest optimizer steps that hold whole groups]</source>
         <translation>grpo 下一次生成供给的微步数 [容纳完整分组的最少优化器步]</translation>
     </message>
     <message>
-        <source>passes over what was generated (num_iterations; num_ppo_epochs) [1; ppo: 4]</source>
+        <source>passes over each generation (num_iterations; num_ppo_epochs) [1; ppo: 4]</source>
         <translation>对生成内容训练的遍数（num_iterations；num_ppo_epochs）[1；ppo：4]</translation>
     </message>
     <message>
-        <source>what generates: vLLM beside each rank (colocate) or on GPUs of its own (server), or the trainer itself (trainer) [colocate; ppo: trainer]</source>
+        <source>engine that generates: vLLM on the training GPUs (colocate), vLLM on GPUs of its own (server), or the trainer (trainer) [colocate; ppo: trainer]</source>
         <translation>由谁生成：与各进程同卡的 vLLM（colocate）、独立 GPU 上的 vLLM（server）或训练器自身（trainer）[colocate；ppo：trainer]</translation>
     </message>
     <message>
-        <source>of each GPU&apos;s memory for colocated vLLM (vllm_gpu_memory_utilization) [0.3]</source>
+        <source>share of each GPU&apos;s memory that colocated vLLM uses (vllm_gpu_memory_utilization) [0.3]</source>
         <translation>同卡 vLLM 占每张 GPU 显存的比例（vllm_gpu_memory_utilization）[0.3]</translation>
     </message>
     <message>
-        <source>while it trains colocated vLLM keeps all, its weights on the host, or nothing [0]</source>
+        <source>what colocated vLLM keeps during training: everything (0), its weights in host memory (1), nothing (2) [0]</source>
         <translation>训练时同卡 vLLM 保留全部、仅在主机保留权重，或不保留 [0]</translation>
     </message>
     <message>
-        <source>GPUs that divide vLLM&apos;s model (vllm_tensor_parallel_size) [1]</source>
+        <source>tensor-parallel degree of vLLM&apos;s model (vllm_tensor_parallel_size) [1]</source>
         <translation>切分 vLLM 模型的 GPU 数（vllm_tensor_parallel_size）[1]</translation>
     </message>
     <message>
-        <source>under ppo the model that predicts values and trains beside the policy: as --model [the policy&apos;s shape]</source>
+        <source>model that predicts values under ppo and trains beside the policy, named as in --model [the policy&apos;s shape]</source>
         <translation>ppo 下与策略一同训练、预测价值的模型：同 --model [与策略同形]</translation>
     </message>
     <message>
-        <source>under ppo the frozen model that gives rewards: as --model [the policy&apos;s shape]</source>
+        <source>frozen model that gives rewards under ppo, named as in --model [the policy&apos;s shape]</source>
         <translation>ppo 下给出奖励的冻结模型：同 --model [与策略同形]</translation>
     </message>
     <message>
-        <source>parts of what ppo generated, micro-steps of --grad-accum in each (num_mini_batches) [1]</source>
+        <source>parts of a generation under ppo, each of --grad-accum micro-steps (num_mini_batches) [1]</source>
         <translation>ppo 生成内容分成的份数，每份含 --grad-accum 的完整微步（num_mini_batches）[1]</translation>
     </message>
     <message>
-        <source>samples of a GPU that ppo generates and scores at once (local_rollout_forward_batch_size) [64]</source>
+        <source>samples that a GPU generates and scores at once under ppo (local_rollout_forward_batch_size) [64]</source>
         <translation>ppo 在每张 GPU 上一次生成并评分的样本数（local_rollout_forward_batch_size）[64]</translation>
     </message>
     <message>
-        <source>GPUs in all [1]</source>
+        <source>number of GPUs [1]</source>
         <translation>GPU 总数 [1]</translation>
     </message>
     <message>
-        <source>hardware profile: zplan hardware lists them [a generic GPU]</source>
+        <source>GPU profile; zplan hardware lists them [a generic GPU]</source>
         <translation>硬件档案：用 zplan hardware 列出 [通用卡]</translation>
     </message>
     <message>
-        <source>cloud shape such as p5.48xlarge (zplan hardware instances): GPUs, links, host memory, disks [none]</source>
+        <source>cloud shape such as p5.48xlarge, with its GPUs, links, host memory and disks; zplan hardware instances lists them [none]</source>
         <translation>实例规格，如 p5.48xlarge（用 zplan hardware instances 列出）：GPU、连接、主机内存、磁盘 [无]</translation>
     </message>
     <message>
-        <source>memory per GPU in GiB as nvidia-smi reports it; wins over the profile&apos;s</source>
+        <source>memory per GPU in GiB as nvidia-smi reports it; replaces the profile&apos;s</source>
         <translation>每块 GPU 的显存，以 GiB 计，按 nvidia-smi 所报；优先于硬件档案中的值</translation>
     </message>
     <message>
-        <source>nodes that the GPUs are spread over [1]</source>
+        <source>nodes that hold the GPUs [1]</source>
         <translation>GPU 分布在多少个节点上 [1]</translation>
     </message>
     <message>
-        <source>how GPUs of a node are connected: nvswitch, pcie, … [the GPU&apos;s usual]</source>
+        <source>how the GPUs of a node are connected: nvswitch, pcie, … [usual for the GPU]</source>
         <translation>节点内 GPU 的连接方式：nvswitch、pcie、… [该卡的常见配置]</translation>
     </message>
     <message>
-        <source>between nodes: 8x400g, 100g, … [the GPU&apos;s usual]</source>
+        <source>network between nodes: 8x400g, 100g, … [usual for the GPU]</source>
         <translation>节点之间的网络：8x400g、100g、… [该卡的常见配置]</translation>
     </message>
     <message>
-        <source>how each GPU&apos;s slot is wired, such as 4x8 (nvidia-smi -q) [the GPU&apos;s own generation, 16 lanes]</source>
+        <source>PCIe generation and lanes of each GPU&apos;s slot, such as 4x8 (nvidia-smi -q) [the GPU&apos;s generation, 16 lanes]</source>
         <translation>每个 GPU 插槽的 PCIe 连接，例如 4x8（nvidia-smi -q）[GPU 自身的代数，16 通道]</translation>
     </message>
     <message>
-        <source>the longest way between two GPUs of a node, as nvidia-smi topo -m shows it [what is usual]</source>
+        <source>longest path between two GPUs of a node, as nvidia-smi topo -m names it [usual for the node type]</source>
         <translation>节点内两个 GPU 之间最长的路径，如 nvidia-smi topo -m 所示 [常见配置]</translation>
     </message>
     <message>
-        <source>threads of each process on the host (OMP_NUM_THREADS), for offloaded optimizers [its part of the cores]</source>
+        <source>host threads of each process (OMP_NUM_THREADS), which run offloaded optimizers [its share of the cores]</source>
         <translation>每个进程在主机上的线程数 (OMP_NUM_THREADS)，用于卸载的优化器 [所分得的核心数]</translation>
     </message>
     <message>
-        <source>rated memory bandwidth of a node&apos;s processors [usual for the node type]</source>
+        <source>rated memory bandwidth of a node&apos;s processors in GB/s [usual for the node type]</source>
         <translation>节点处理器的额定内存带宽 [该节点类型的常见配置]</translation>
     </message>
     <message>
-        <source>what the drives of a node read, or write, for offload to NVMe [3]</source>
+        <source>rate in GB/s at which a node&apos;s drives read and write, for offload to NVMe [3]</source>
         <translation>节点的磁盘读或写的速度，用于卸载到 NVMe [3]</translation>
     </message>
     <message>
@@ -1897,7 +1885,7 @@
         <translation>磁盘带宽 (GB/s)</translation>
     </message>
     <message>
-        <source>host memory per node in GiB [the node type&apos;s usual]</source>
+        <source>host memory per node in GiB [usual for the node type]</source>
         <translation>每个节点的主机内存，以 GiB 计 [该节点类型的常见配置]</translation>
     </message>
     <message>
@@ -1909,11 +1897,11 @@
         <translation>要考虑的 ZeRO 阶段，如 2,3 [0,1,2,3]</translation>
     </message>
     <message>
-        <source>tensor-parallel degrees, such as 1,4 [1 and powers of two up to a node]</source>
+        <source>tensor-parallel degrees to consider, such as 1,4 [1 and powers of two up to a node]</source>
         <translation>张量并行度，如 1,4 [1 和不超过一个节点的 2 的幂]</translation>
     </message>
     <message>
-        <source>where optimizer states and parameters go: none, optimizer, all, … [none,optimizer,all]</source>
+        <source>states to offload, each an alternative: none, optimizer, all, … [none,optimizer,all]</source>
         <translation>优化器状态和参数卸载哪些：none、optimizer、all、… [none,optimizer,all]</translation>
     </message>
     <message>
@@ -1921,83 +1909,83 @@
         <translation>桶大小：DeepSpeed 的默认值，或 HF 对 &quot;auto&quot; 的取值 [hf-auto]</translation>
     </message>
     <message>
-        <source>plan exactly this DeepSpeed config; options fill what it leaves open</source>
+        <source>DeepSpeed config to plan exactly; options fill what it leaves open</source>
         <translation>完全按这份 DeepSpeed 配置规划；其中未定的由选项补足</translation>
     </message>
     <message>
-        <source>whose sharding is planned: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU) [deepspeed]</source>
+        <source>framework that shards the model: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU) [deepspeed]</source>
         <translation>按谁的切分方式规划：deepspeed、fsdp (FSDP2)、torch（DDP 或单块 GPU）[deepspeed]</translation>
     </message>
     <message>
-        <source>release that the ds_config is for: 0.16 to 0.19, or one such as 0.18.3 [0.19]</source>
+        <source>DeepSpeed release that the config is for: 0.16 to 0.19, or one such as 0.18.3 [0.19]</source>
         <translation>ds_config 所针对的版本：0.16 到 0.19，或 0.18.3 这样的具体版本 [0.19]</translation>
     </message>
     <message>
-        <source>[bf16]</source>
-        <translation>[bf16]</translation>
+        <source>type that the model computes in [bf16]</source>
+        <translation>模型计算所用的数据类型 [bf16]</translation>
     </message>
     <message>
-        <source>adamw, adamw8bit, sgd, sgd-momentum, adafactor, lion, muon [adamw]</source>
-        <translation>adamw、adamw8bit、sgd、sgd-momentum、adafactor、lion、muon [adamw]</translation>
+        <source>optimizer: adamw, adamw8bit, sgd, sgd-momentum, adafactor, lion, muon [adamw]</source>
+        <translation>优化器：adamw、adamw8bit、sgd、sgd-momentum、adafactor、lion、muon [adamw]</translation>
     </message>
     <message>
-        <source>no fp32 copy of 16-bit weights</source>
+        <source>keep no fp32 copy of 16-bit weights</source>
         <translation>不保留 16 位权重的 fp32 副本</translation>
     </message>
     <message>
-        <source>activation checkpointing [full]</source>
-        <translation>激活检查点 [full]</translation>
+        <source>activations that the backward pass computes again [full]</source>
+        <translation>反向传播时重新计算的激活（激活检查点）[full]</translation>
     </message>
     <message>
         <source>attention kernel [flash]</source>
         <translation>注意力内核 [flash]</translation>
     </message>
     <message>
-        <source>a fused or chunked cross-entropy (Liger and the like): no full logits</source>
+        <source>use a fused or chunked cross-entropy (Liger and the like), which never holds all logits</source>
         <translation>融合或分块的交叉熵（Liger 等）：不生成完整的 logits</translation>
     </message>
     <message>
-        <source>configs of axolotl, LLaMA-Factory, TRL, torchtune, ms-swift, accelerate or TrainingArguments, read as options; what is given besides wins</source>
+        <source>configs of axolotl, LLaMA-Factory, TRL, torchtune, ms-swift, accelerate or TrainingArguments, read as options; options given beside them win</source>
         <translation>axolotl、LLaMA-Factory、TRL、torchtune、ms-swift、accelerate 的配置或 TrainingArguments，按选项读取；另行给出的选项优先</translation>
     </message>
     <message>
-        <source>whose defaults fill what is not given: trl, transformers, swift, llama-factory, axolotl, torchtune, litgpt; with a release as in trl@1.16 [none]</source>
+        <source>trainers whose defaults hold for options that are not given: trl, transformers, swift, llama-factory, axolotl, torchtune, litgpt; with a release as in trl@1.16 [none]</source>
         <translation>用其默认值补全未给出的选项：trl、transformers、swift、llama-factory、axolotl、torchtune、litgpt；可带版本，如 trl@1.16 [无]</translation>
     </message>
     <message>
-        <source>TRL&apos;s head without logits: log-probabilities by tiles, computed again in the backward</source>
+        <source>use TRL&apos;s head without logits, which computes log-probabilities by tiles, and again in the backward</source>
         <translation>TRL 的输出头不生成 logits：按块计算对数概率，反向时重新计算</translation>
     </message>
     <message>
-        <source>what the loss shifts: labels, as transformers since 4.49; a copy of the logits before [labels]</source>
+        <source>what the loss shifts by one: the labels (transformers since 4.49), or a copy of the logits (before) [labels]</source>
         <translation>损失移位的对象：自 transformers 4.49 起为标签；之前为 logits 的副本 [labels]</translation>
     </message>
     <message>
-        <source>PyTorch&apos;s operators; Liger-Kernel&apos;s norms, rotations and gated activations; flash-linear-attention&apos;s gated delta rule [torch]</source>
+        <source>kernels of the layers: PyTorch&apos;s (torch), Liger-Kernel&apos;s norms, rotations and gated activations (liger), flash-linear-attention&apos;s gated delta rule (fla) [torch]</source>
         <translation>PyTorch 的算子；Liger-Kernel 的归一化、旋转位置和门控激活；flash-linear-attention 的 gated delta rule [torch]</translation>
     </message>
     <message>
-        <source>tokens of the data set&apos;s samples: one a line, or a length and how many have it; or their mean, standard deviation and limit [all as --seq]</source>
+        <source>lengths of the samples in tokens: a file with one a line, or a length and how many have it; or mean, standard deviation and limit [all as --seq]</source>
         <translation>数据集样本的词元数：每行一个，或长度及其样本数；或其均值、标准差和上限 [均同 --seq]</translation>
     </message>
     <message>
-        <source>with --lengths: batches padded to their longest sample, of like lengths, or filled rows [padded]</source>
+        <source>how samples of different lengths are batched: padded to the longest, grouped by length, or packed into full rows [padded]</source>
         <translation>与 --lengths 一起：批次填充到最长样本、按相近长度分组，或拼满整行 [padded]</translation>
     </message>
     <message>
-        <source>cross-entropy over N slices of the tokens; logits stay whole [1]</source>
+        <source>slices of the tokens that the cross-entropy runs over; the logits stay whole [1]</source>
         <translation>按 N 段 token 分块计算交叉熵；logits 保持完整 [1]</translation>
     </message>
     <message>
-        <source>with --loss-chunks: the head runs slice by slice too, as torchtune's</source>
+        <source>run the head slice by slice too, as torchtune does; with --loss-chunks</source>
         <translation>配合 --loss-chunks：输出头也逐段计算，与 torchtune 相同</translation>
     </message>
     <message>
-        <source>whose layers run: transformers, litgpt, llm-foundry, torchtitan [transformers]</source>
+        <source>library whose layers run: transformers, litgpt, llm-foundry, torchtitan [transformers]</source>
         <translation>使用哪个库的层：transformers、litgpt、llm-foundry、torchtitan [transformers]</translation>
     </message>
     <message>
-        <source>PyTorch&apos;s allocator with expandable_segments:True</source>
+        <source>run PyTorch&apos;s allocator with expandable_segments:True</source>
         <translation>PyTorch 分配器使用 expandable_segments:True</translation>
     </message>
     <message>
@@ -2005,7 +1993,7 @@
         <translation>每个样本的词元数 [2048]</translation>
     </message>
     <message>
-        <source>samples per GPU and forward pass; max: the most that fit [1]</source>
+        <source>samples per GPU and forward pass; max finds the most that fit [1]</source>
         <translation>每块 GPU 每次前向的样本数；max：放得下的最大值 [1]</translation>
     </message>
     <message>
@@ -2013,15 +2001,15 @@
         <translation>每个优化器步骤的微批数 [1]</translation>
     </message>
     <message>
-        <source>samples per optimizer step over all GPUs [what the others make]</source>
+        <source>samples per optimizer step over all GPUs [follows from the others]</source>
         <translation>每个优化器步骤在所有 GPU 上的样本总数 [由其他选项得出]</translation>
     </message>
     <message>
-        <source>on a local disk, for offload to NVMe [/local_nvme]</source>
+        <source>folder on a local disk for offload to NVMe [/local_nvme]</source>
         <translation>本地磁盘上的路径，用于卸载到 NVMe [/local_nvme]</translation>
     </message>
     <message>
-        <source>of the ds_config: plain, hf-auto (&quot;auto&quot; for the HF Trainer), ms-swift [plain]</source>
+        <source>style of the ds_config: plain, hf-auto (&quot;auto&quot; for the HF Trainer), ms-swift [plain]</source>
         <translation>ds_config 的风格：plain、hf-auto（为 HF Trainer 填 &quot;auto&quot;）、ms-swift [plain]</translation>
     </message>
     <message>

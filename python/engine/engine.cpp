@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "cli/commands/commands.h"
-#include "cli/environment.h"
-#include "cli/process.h"
+#include "cli/base/environment.h"
 #include "cli/run.h"
 #include "models/base/error.h"
 #include "planner/question/work.h"
@@ -32,7 +31,7 @@ zplan::Environment library_environment() {
 }
 
 void refuse_programs(const Words& words) {
-  if (zplan::is_bench(words) || zplan::is_gui(words))
+  if (zplan::is_program(words))
     throw zplan::InputError(words.front(), "a program of its own",
                             "accepted: zplan " + words.front() + " in a shell");
 }

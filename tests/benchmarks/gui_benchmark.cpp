@@ -9,7 +9,7 @@
 #include "cli/options/options.h"
 #include "cli/options/request.h"
 #include "gui/charts/chart.h"
-#include "gui/editors/log_slider.h"
+#include "gui/editors/number_editor.h"
 #include "gui/editors/option_field.h"
 #include "gui/window/comparison_view.h"
 #include "gui/window/main_window.h"

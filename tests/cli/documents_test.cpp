@@ -1,8 +1,12 @@
 // The man page and docs/command-line.md list every option and command, and no other.
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <cstdlib>
+#include <fstream>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -33,6 +37,51 @@ TEST(Documents, TheManPageHasEveryOption) {
   EXPECT_EQ(options_in(page), options_of_program());
   for (const CommandSpec& spec : command_table())
     EXPECT_THAT(page, testing::HasSubstr(std::string(to_name(spec.command))));
+}
+
+std::string roff(std::string_view text) {
+  return std::regex_replace(std::string(text), std::regex("-"), "\\-");
+}
+
+/// "Only with --method lora or qlora." for each condition of the option.
+std::string conditions_text(const OptionSpec& option) {
+  std::string text;
+  for (const Condition& each : option.conditions) {
+    const std::string of = each.of.empty() ? std::string() : fmt::format("{}: ", each.of);
+    text += fmt::format("{}{} with {}.\n", of, each.is_excluded ? "Not" : "Only", needed_text(each));
+  }
+  return text;
+}
+
+/// The man page's options: a heading for each group, then name, value, help and conditions of each option.
+std::string man_options() {
+  std::string page;
+  std::string_view group;
+  for (const OptionSpec& option : option_table()) {
+    if (option.group != group) page += fmt::format(".SS {}\n", group = option.group);
+    const std::string letter = option.letter.empty() ? "" : fmt::format("{}, ", option.letter);
+    page += option.value.empty() ? fmt::format(".TP\n.B {}{}\n", letter, option.name)
+                                 : fmt::format(".TP\n.BI \"{}{} \" {}\n", letter, option.name, option.value);
+    std::string help(option.help);
+    help.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(help.front())));
+    page += fmt::format("{}.\n{}", help, conditions_text(option));
+  }
+  return roff(page);
+}
+
+// ZPLAN_UPDATE_GOLDEN=1 writes them.
+TEST(Documents, TheManPagesOptionsAreTheTables) {
+  const std::string path = std::string(ZPLAN_SOURCE) + "/cli/zplan.1";
+  std::string page = read_text(path);
+  const std::size_t begin = page.find(".SH OPTIONS\n") + std::string_view(".SH OPTIONS\n").size();
+  const std::size_t end = page.find(".SH ", begin);
+  ASSERT_NE(end, std::string::npos);
+  if (std::getenv("ZPLAN_UPDATE_GOLDEN") != nullptr) {
+    page.replace(begin, end - begin, man_options());
+    std::ofstream(path, std::ios::binary) << page;
+    return;
+  }
+  EXPECT_EQ(page.substr(begin, end - begin), man_options());
 }
 
 TEST(Documents, TheUsersPageHasEveryOption) {

@@ -1,8 +1,11 @@
-"""Every text of the window is translated: lupdate over the sources finds none that a language lacks.
+"""Every text of the window is translated: lupdate over the sources and the table of options finds none that a language lacks.
 
-translations_test.py LUPDATE SOURCE; exit status 1 with the texts that are missing or whose placeholders differ."""
+translations_test.py LUPDATE SOURCE ZPLAN; exit status 1 with the texts that are missing or whose placeholders differ. With
+ZPLAN_UPDATE_GOLDEN=1 the languages' files get the texts that they lack, untranslated, and lose those that are gone."""
 
 import collections
+import json
+import os
 import pathlib
 import re
 import shutil
@@ -27,17 +30,29 @@ def problems(ts):
                     yield f"{where} has other placeholders in {text!r}"
 
 
+def option_texts(zplan):
+    """Groups, labels and helps of the table of options, as a source that lupdate reads."""
+    table = json.loads(subprocess.run([zplan, "--help", "--json"], check=True, capture_output=True, text=True).stdout)["options"]
+    shown = [option for option in table if option["label"]]
+    texts = dict.fromkeys(option[key] for key in ("group", "label", "help") for option in shown)
+    return "".join(f'QT_TRANSLATE_NOOP("zplan::gui::Options", {json.dumps(text, ensure_ascii=False)})\n' for text in texts if text != "Output")
+
+
 def main():
-    lupdate, root = sys.argv[1], pathlib.Path(sys.argv[2])
+    lupdate, root, zplan = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]
     found = []
     languages = sorted((root / "gui/translations").glob("*.ts"))
     for language in languages:
         with tempfile.TemporaryDirectory() as folder:
             copy = pathlib.Path(folder) / language.name
             shutil.copy(language, copy)
+            options = pathlib.Path(folder) / "options.cpp"
+            options.write_text(option_texts(zplan), encoding="utf-8")
             subprocess.run(
-                [lupdate, "-silent", "-locations", "none", "-no-obsolete", "-I", root, "-recursive", root / "gui", "-ts", copy],
+                [lupdate, "-silent", "-locations", "none", "-no-obsolete", "-I", root, "-recursive", root / "gui", options, "-ts", copy],
                 check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            if os.environ.get("ZPLAN_UPDATE_GOLDEN"):
+                shutil.copy(copy, language)
             found += [f"{language.name}: {each}" for each in problems(copy)]
     print("\n".join(found[:40]) or f"{len(languages)} language, nothing missing")
     return 1 if found or not languages else 0

@@ -2,8 +2,7 @@
 // Source: transformers 5.23 training_args.py; TRL 1.16 trainer/{base,sft,dpo}_config.py, model_config.py;
 // PPO's of TRL 1.8.
 
-#include "cli/options/command_line.h"
-#include "cli/options/values.h"
+#include "cli/base/values.h"
 #include "cli/recipes/recipe_table.h"
 
 namespace zplan {
@@ -48,7 +47,7 @@ std::int64_t tokens_of(const RecipePlace& place, std::string_view key, std::int6
 
 constexpr std::int64_t kGrpoCompletion = 256, kGrpoPrompt = 512;  // defaults of TRL 1.16 and 0.24
 
-/// Later releases cut no prompt: what engines are told, or what earlier ones cut at.
+/// Reads the length at which earlier releases cut prompts; later ones cut none.
 std::int64_t grpo_sequence(const RecipePlace& place) {
   const std::int64_t sum = tokens_of(place, "max_completion_length", kGrpoCompletion) +
                            tokens_of(place, "max_prompt_length", kGrpoPrompt);
@@ -73,7 +72,7 @@ RecipeOptions grpo_engine(const RecipePlace& place) {
   return {{"--rollout", !*on ? "trainer" : mode.empty() ? "colocate" : mode}};
 }
 
-/// What an engine in the trainer's processes is told.
+/// Reads a setting of an engine in the trainer's processes.
 RecipeOptions if_colocated(const RecipePlace& place) {
   return place.is_on("use_vllm") && place.other("vllm_mode") != "server" ? as_text(place) : RecipeOptions{};
 }
@@ -83,7 +82,7 @@ RecipeOptions grpo_sleep(const RecipePlace& place) {
   return sleeps ? RecipeOptions{{"--vllm-sleep", "2"}} : RecipeOptions{};
 }
 
-/// Of GRPO 0 asks for no reference; DPO's says nothing of it.
+/// Reads beta: 0 means no reference model under GRPO, and nothing under DPO.
 RecipeOptions grpo_reference(const RecipePlace& place) {
   const std::string beta = place.scalar();
   if (place.other("num_generations").empty() || beta.find_first_not_of("0.") == std::string::npos) return {};

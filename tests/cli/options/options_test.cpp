@@ -6,9 +6,9 @@
 
 #include <set>
 
+#include "cli/base/values.h"
 #include "cli/options/command_line.h"
 #include "cli/options/request.h"
-#include "cli/options/values.h"
 #include "tests/cli/support.h"
 
 namespace zplan::test {
@@ -182,14 +182,14 @@ TEST(Options, EachStandsOnceInTheTable) {
     EXPECT_TRUE(names.insert(spec.name).second) << spec.name;
     EXPECT_TRUE(spec.name.starts_with("--"));
     EXPECT_FALSE(spec.help.empty()) << spec.name;
+    EXPECT_EQ(spec.type.kind == OptionKind::flag, spec.value.empty()) << spec.name;
   }
 }
 
 TEST(Options, EveryChoiceThatIsOfferedIsTaken) {
   int tried = 0;
   for (const OptionSpec& spec : option_table()) {
-    if (spec.choices == nullptr) continue;
-    for (const std::string& word : spec.choices()) {
+    for (const std::string& word : spec.type.words) {
       std::vector<std::string> line{std::string(spec.name), word};
       if (spec.group == "Fit") line.insert(line.begin(), "fit");
       if (spec.group == "Compare") line.insert(line.begin(), "compare");
@@ -205,7 +205,7 @@ TEST(Options, EveryCommandTakesItsOwnAndNoOther) {
     for (const OptionSpec& spec : option_table()) {
       std::vector<std::string> line = split(std::string(name));
       line.emplace_back(spec.name);
-      if (!spec.value.empty()) line.emplace_back(spec.choices != nullptr ? spec.choices().front() : "1");
+      if (!spec.value.empty()) line.emplace_back(spec.type.words.empty() ? "1" : spec.type.words.front());
       std::string error;
       try {
         (void)parse_options(line);
@@ -215,6 +215,79 @@ TEST(Options, EveryCommandTakesItsOwnAndNoOther) {
       const bool refused = error.find(fmt::format("not an option of {};", name)) != std::string::npos;
       EXPECT_EQ(refused, !spec.commands.has(command)) << name << " " << spec.name << ": " << error;
     }
+}
+
+/// The first sentence about the option's conditions; empty: they hold.
+std::string refusal(const std::string& line) {
+  try {
+    check_conditions(parsed(line));
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(Conditions, NameOptionsOfTheTableAndTheirValues) {
+  int seen = 0;
+  for (const OptionSpec& option : option_table())
+    for (const Condition& condition : option.conditions) {
+      ASSERT_FALSE(condition.options.empty()) << option.name;
+      for (const std::string_view other : condition.options) {
+        const OptionSpec* found = find_option(other);
+        ASSERT_NE(found, nullptr) << option.name << " " << other;
+        for (const std::string& word : condition.words)
+          EXPECT_THAT(found->type.words, testing::Contains(word)) << option.name << " " << other;
+      }
+      if (!condition.of.empty())
+        EXPECT_THAT(option.type.words, testing::Contains(std::string(condition.of))) << option.name;
+      ++seen;
+    }
+  EXPECT_GT(seen, 50);
+}
+
+// Without the option or value that it needs, each is refused by name.
+TEST(Conditions, OptionsThatCouldDoNothingAreRefused) {
+  for (const OptionSpec& option : option_table()) {
+    if (option.conditions.empty() || !option.commands.has(Command::plan)) continue;
+    const Condition& first = option.conditions.front();
+    if (first.is_excluded || !first.of.empty()) continue;
+    std::string line = "--model 8B";
+    // A value of the other option that is not among those that the condition names.
+    if (!first.words.empty())
+      for (const std::string& word : find_option(first.options.front())->type.words)
+        if (std::ranges::find(first.words, word) == first.words.end())
+          line = fmt::format("--model 8B {} {}", first.options.front(), word);
+    std::string own = option.type.words.empty() ? "1" : option.type.words.front();
+    if (option.name == "--image-size") own = "8x8";
+    if (option.name == "--generations") own = "2";
+    if (option.value.empty()) own.clear();
+    const std::string error = refusal(fmt::format("{} {} {}", line, option.name, own));
+    EXPECT_THAT(error, testing::StartsWith(fmt::format("{}: does nothing with", option.name))) << line;
+  }
+}
+
+TEST(Conditions, OfOneValueLeaveTheOthers) {
+  EXPECT_EQ(refusal("--model 8B --objective ppo --rollout trainer"), "");
+  EXPECT_THAT(refusal("--model 8B --objective ppo --rollout server"),
+              testing::StartsWith("--rollout: server with"));
+  EXPECT_EQ(refusal("--model 8B --objective grpo --reference none"), "");
+  EXPECT_THAT(refusal("--model 8B --objective dpo --reference none"),
+              testing::StartsWith("--reference: none with --objective dpo"));
+}
+
+TEST(Conditions, OptionsThatExcludeEachOther) {
+  EXPECT_THAT(refusal("--model 8B --samples 1 --tokens 1"),
+              testing::StartsWith("--tokens: given with --samples, which says it already"));
+  EXPECT_THAT(refusal("--model 8B --fused-loss --loss-chunks 4"),
+              testing::StartsWith("--loss-chunks: given with --fused-loss"));
+  EXPECT_EQ(refusal("--model 8B --fused-head --loss-chunks 1"), "");  // which is the default
+}
+
+TEST(Conditions, StrategiesThatNameAMethodCount) {
+  EXPECT_EQ(refusal("compare --model 8B --lora-rank 4 lora+zero2 zero3"), "");
+  EXPECT_THAT(
+      refusal("compare --model 8B --lora-rank 4 zero2 zero3"),
+      testing::StartsWith("--lora-rank: does nothing with --method full; accepted: with --method lora or"));
 }
 
 TEST(Values, GibibytesWithAndWithoutTheUnit) {

@@ -9,7 +9,7 @@
 #include <cctype>
 #include <random>
 
-#include "cli/recipes/write_back.h"
+#include "cli/recipes/recipe_text.h"
 #include "models/base/error.h"
 #include "tests/cli/support.h"
 #include "tests/mutated.h"
@@ -187,7 +187,7 @@ TEST(Recipe, WhatIsTypedWins) {
     if (each.at("key") == "micro_batch_size") {
       EXPECT_EQ(each.at("unused"), "--micro-batch is given");
     } else if (each.at("key") == "lora_r") {
-      EXPECT_EQ(each.at("unused"), "nothing has adapters");
+      EXPECT_EQ(each.at("unused"), "does nothing with --method full");
     }
   }
   EXPECT_EQ(planned("llama_factory_full.yaml", "--gpus 8 --mem 80 --zero 2")

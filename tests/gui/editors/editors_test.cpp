@@ -3,7 +3,6 @@
 #include <QSignalSpy>
 #include <QTest>
 
-#include "gui/editors/log_slider.h"
 #include "gui/editors/number_editor.h"
 #include "gui/editors/simple_editors.h"
 #include "tests/gui/support.h"

@@ -1,4 +1,4 @@
-#include "cli/options/values.h"
+#include "cli/base/values.h"
 
 #include <fmt/format.h>
 

@@ -13,6 +13,9 @@
 
 namespace zplan {
 
+/// The value of a flag that is to be given.
+inline constexpr std::string_view kFlagGiven = "\x01";
+
 // The largest numbers that options take.
 inline constexpr std::int64_t kLongestSequence = 16'777'216, kMostMicroBatch = 65'536, kMostSteps = 100'000,
                               kMostGlobalBatch = 100'000'000, kMostDegree = 1024, kMostGpus = 1'000'000;
@@ -32,7 +35,7 @@ inline constexpr std::int64_t kLongestSequence = 16'777'216, kMostMicroBatch = 6
 
 /// "a,b,c" → its words. Empty words are an error.
 [[nodiscard]] std::vector<std::string> parse_values(std::string_view option, std::string_view text);
-/// The same; words given twice are an error, too.
+/// Returns the same words; a word given twice is an error, too.
 [[nodiscard]] std::vector<std::string> parse_list(std::string_view option, std::string_view text);
 
 [[nodiscard]] std::vector<std::int64_t> parse_integers(std::string_view option, std::string_view text,

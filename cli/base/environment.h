@@ -1,10 +1,16 @@
 #pragma once
+// The program's surroundings: what it reads of them, and the exit statuses that it returns to them.
 
 #include <string>
 
 namespace zplan {
 
-/// What the program takes from its surroundings: read once in main, a plain value everywhere else.
+/// Exit statuses, as docs/command-line.md promises them.
+inline constexpr int kFits = 0, kNothingFits = 1, kBadInput = 2;
+/// Ctrl-C in a search that had found nothing yet; elsewhere it ends the process, which shells report alike.
+inline constexpr int kInterrupted = 130;
+
+/// Holds what the program reads of its surroundings. Read once in main, a plain value everywhere else.
 struct Environment {
   std::string home;                ///< HOME
   std::string config_home;         ///< XDG_CONFIG_HOME
@@ -27,7 +33,7 @@ struct Environment {
 [[nodiscard]] std::string user_models_folder(const Environment& environment);
 [[nodiscard]] std::string user_hardware_folder(const Environment& environment);
 
-/// Where the Hugging Face libraries keep what they downloaded. Source: huggingface_hub constants.py:
+/// Returns the cache folder of the Hugging Face libraries. Source: huggingface_hub constants.py:
 /// HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub.
 [[nodiscard]] std::string hub_cache_folder(const Environment& environment);
 
