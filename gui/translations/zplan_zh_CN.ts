@@ -1934,7 +1934,7 @@
     </message>
     <message>
         <source>activations that the backward pass computes again [full]</source>
-        <translation>反向传播时重新计算的激活（激活检查点）[full]</translation>
+        <translation>反向计算时重新计算的激活（激活检查点）[full]</translation>
     </message>
     <message>
         <source>attention kernel [flash]</source>
