@@ -15,18 +15,19 @@
 
 namespace zplan::bench {
 
-namespace {
-
-enum class State : int { running, ended, reported };
+// Not in an anonymous namespace: SharedMemory, which others see, has members of these types.
+enum class SharedState : int { running, ended, reported };
 
 /// Holds a part of a rank's text. Each rank fills its two chunks in turn, since other ranks may still read
 /// the one of the round before.
-struct Chunk {
+struct SharedChunk {
   static constexpr std::size_t kMost = std::size_t{64} << 10;
   std::uint64_t whole{};  ///< bytes of the whole text
   std::uint64_t size{};   ///< bytes of this part
   std::array<char, kMost> bytes;
 };
+
+namespace {
 
 [[noreturn]] void fail_to_share(const char* call) {
   throw BenchError(fmt::format("no memory that ranks could share: {}: {}", call, std::strerror(errno)));
@@ -40,9 +41,9 @@ struct alignas(64) SharedMemory::Header {
 
 struct alignas(64) SharedMemory::Slot {
   std::atomic<std::uint64_t> round{};  ///< the last one whose chunk is complete
-  std::atomic<State> state{};
+  std::atomic<SharedState> state{};
   std::atomic<long> pid{};
-  std::array<Chunk, 2> chunks;
+  std::array<SharedChunk, 2> chunks;
 };
 
 SharedMemory::SharedMemory(int ranks) : descriptor_(memfd_create("zplan-bench", 0)), ranks_(ranks) {
@@ -82,7 +83,7 @@ void SharedMemory::start(int rank, long pid) { slot(rank).pid = pid; }
 
 void SharedMemory::end(long pid, bool reported) {
   for (int rank = 0; rank < ranks_; ++rank)
-    if (slot(rank).pid == pid) slot(rank).state = reported ? State::reported : State::ended;
+    if (slot(rank).pid == pid) slot(rank).state = reported ? SharedState::reported : SharedState::ended;
 }
 
 MemoryControl::MemoryControl(std::shared_ptr<SharedMemory> memory, int rank, Seconds timeout)
@@ -95,15 +96,15 @@ std::vector<std::string> MemoryControl::all_gather(const std::string& mine) {
   for (bool is_whole = false; !is_whole;) {
     const std::size_t turn = ++round_ % 2, done = texts[static_cast<std::size_t>(rank_)].size();
     SharedMemory::Slot& own = memory_->slot(rank_);
-    Chunk& sent = own.chunks[turn];
+    SharedChunk& sent = own.chunks[turn];
     sent.whole = mine.size();
-    sent.size = std::min(Chunk::kMost, mine.size() - done);
+    sent.size = std::min(SharedChunk::kMost, mine.size() - done);
     std::copy_n(mine.data() + done, sent.size, sent.bytes.data());
     own.round = round_;
     wait_for_all();
     is_whole = true;
     for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-      const Chunk& chunk = memory_->slot(static_cast<int>(rank)).chunks[turn];
+      const SharedChunk& chunk = memory_->slot(static_cast<int>(rank)).chunks[turn];
       texts[rank].append(chunk.bytes.data(), chunk.size);
       is_whole = is_whole && texts[rank].size() == chunk.whole;
     }
@@ -129,11 +130,11 @@ void MemoryControl::wait_for_all() {
 /// Throws if the rank's process, or the run, has ended.
 void MemoryControl::check_alive(int rank) {
   const SharedMemory::Slot& slot = memory_->slot(rank);
-  const State state = slot.state;
+  const SharedState state = slot.state;
   if (slot.round >= round_) return;  // it came before it ended
-  if (memory_->header().reported != 0 || state == State::reported)
+  if (memory_->header().reported != 0 || state == SharedState::reported)
     throw ReportedByAnother("another rank reported why the run ends");
-  if (state == State::ended) fail(name_of(rank) + " ended");
+  if (state == SharedState::ended) fail(name_of(rank) + " ended");
 }
 
 /// Throws BenchError on the first rank that fails, ReportedByAnother on the others.

@@ -22,8 +22,8 @@ struct LoadSeconds {
 /// Seconds that the parts of a program take. T: double, or Lanes for eight micro-batch sizes at once.
 template <class T>
 struct Durations {
-  std::vector<LoadSeconds<T>> loads;
-  std::vector<T> calls;              ///< by StepProgram::calls
+  std::vector<LoadSeconds<T>> loads{};
+  std::vector<T> calls{};            ///< by StepProgram::calls
   double memory_bytes_per_second{};  ///< of kernels that only read and write
 };
 

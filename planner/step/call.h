@@ -22,10 +22,10 @@ struct Call {
   std::int64_t group_size{1};
   std::int64_t stride{1};  ///< of its ranks among those of `group`: 1, or more where it is part of that
   Phase phase{Phase::backward};
-  std::string_view dtype;    ///< as torch names it
-  Bytes element;             ///< of one element
-  std::string_view purpose;  ///< what it moves: "gradients", "layer weights", "logits", …
-  Elements elements;  ///< of one call: output of an all_gather, input of a reduce_scatter, else the buffer
+  std::string_view dtype{};    ///< as torch names it
+  Bytes element{};             ///< of one element
+  std::string_view purpose{};  ///< what it moves: "gradients", "layer weights", "logits", …
+  Elements elements{};  ///< of one call: output of an all_gather, input of a reduce_scatter, else the buffer
   std::int64_t times{1};
 
   /// Compares what mostly differs first: runs compare thousands of calls.

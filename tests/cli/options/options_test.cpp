@@ -238,8 +238,9 @@ TEST(Conditions, NameOptionsOfTheTableAndTheirValues) {
         for (const std::string& word : condition.words)
           EXPECT_THAT(found->type.words, testing::Contains(word)) << option.name << " " << other;
       }
-      if (!condition.of.empty())
+      if (!condition.of.empty()) {
         EXPECT_THAT(option.type.words, testing::Contains(std::string(condition.of))) << option.name;
+      }
       ++seen;
     }
   EXPECT_GT(seen, 50);
