@@ -1,6 +1,5 @@
 #pragma once
-// What a plan means for its question: figures that were found, and the same as sentences. Nothing is planned
-// here.
+// Sentences about a plan, made from figures that the search has found. Nothing is planned here.
 
 #include <cstdint>
 #include <optional>

@@ -39,9 +39,9 @@ std::string accelerate_line(const Cluster& cluster, const std::string& config) {
   return join(words);
 }
 
-/// What accelerate makes its ParallelismConfig of, before a line of any launcher: under DeepSpeed it refuses
-/// the options of its own. Source: accelerate 1.15 commands/launch.py _validate_launch_command,
-/// parallelism_config.py ParallelismConfig.__post_init__.
+/// Returns `line` behind the variables from which accelerate makes its ParallelismConfig: under DeepSpeed
+/// accelerate refuses its own options for it. Source: accelerate 1.15 commands/launch.py
+/// _validate_launch_command, parallelism_config.py ParallelismConfig.__post_init__.
 std::string with_ulysses(const Plan& plan, const Question& question, const std::string& line) {
   const ParallelLayout& layout = plan.strategy.layout;
   if (layout.sequence == 1) return line;
