@@ -13,7 +13,11 @@ Autocast::Context::Context(Autocast& autocast, bool enabled)
 }
 
 Autocast::Context::~Context() {
-  if (--autocast_.depth_ == 0) autocast_.weights_.clear();
+  if (--autocast_.depth_ == 0) {
+    autocast_.cast_of_.clear();
+    for (Tensor& cast : autocast_.casts_) cast = {};
+    autocast_.casts_.clear();
+  }
   autocast_.enabled_ = outside_;
 }
 
@@ -21,9 +25,9 @@ Tensor Autocast::narrow(Autograd& torch, const Tensor& x) {
   if (!enabled_ || x.type != DType::fp32) return x;
   const bool is_weight = x.requires_gradient && is_leaf(x);
   if (!is_weight) return to(torch, x, DType::bf16);
-  const auto [place, is_new] = weights_.try_emplace(x.gradient.node.get());
-  if (is_new) place->second = to(torch, x, DType::bf16);
-  return place->second;
+  const auto [place, is_new] = cast_of_.try_emplace(x.gradient.node.get(), casts_.size());
+  if (is_new) casts_.push_back(to(torch, x, DType::bf16));
+  return casts_[place->second];
 }
 
 Tensor Autocast::wide(Autograd& torch, const Tensor& x) const {

@@ -6,6 +6,7 @@
 // torch/utils/checkpoint.py; compared event by event with PyTorch's own allocations (docs/activations.md).
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -136,7 +137,10 @@ class Autocast {
  private:
   bool enabled_{};
   int depth_{};
-  std::map<const Node*, Tensor> weights_;  ///< casts, by the node that accumulates the weight's gradient
+  /// Casts of weights, oldest first: they are freed in this order, whatever addresses the nodes have.
+  std::vector<Tensor> casts_;
+  /// Position in `casts_`, by the node that accumulates the weight's gradient.
+  std::map<const Node*, std::size_t> cast_of_;
 };
 
 class Autograd {
