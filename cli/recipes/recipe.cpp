@@ -46,15 +46,8 @@ bool has(const RecipeValue& root, std::string_view path) { return root.find_path
 
 /// Which program a shell script calls says whose flags they are.
 std::optional<RecipeFormat> format_of_command(const std::vector<std::string>& command) {
-  const auto says = [&](std::string_view word) {
-    return std::ranges::any_of(command, [&](const std::string& each) {
-      return each == word || each.ends_with("/" + std::string(word));
-    });
-  };
-  if (says("swift") || says("megatron")) return RecipeFormat::swift;
-  if (says("trl")) return RecipeFormat::trl;
-  if (says("llamafactory-cli")) return RecipeFormat::llama_factory;
-  return std::nullopt;
+  const auto found = find_command(command);
+  return found ? std::optional(found->format) : std::nullopt;
 }
 
 /// One key of these tells the format; of the others the one of which most keys are there, of as many the
@@ -72,6 +65,8 @@ RecipeFormat format_of(const RecipeText& text) {
   const RecipeFormat best = *std::ranges::max_element(kMostTell, {}, found);
   if (found(best) > 0) return best;
   if (found(transformers) > 0) return has(text.root, "model_name_or_path") ? trl : transformers;
+  for (const auto& [format, name] : EnumNames<RecipeFormat>::table)
+    refuse_no_training(text, recipe_table(format));
   throw InputError(text.file, "its keys are those of no trainer that zplan knows",
                    fmt::format("accepted: configs of {}", fmt::join(all_names<RecipeFormat>(), ", ")));
 }
@@ -87,13 +82,6 @@ std::string shown(const RecipeValue& value) {
   std::vector<std::string> items;
   for (const RecipeValue& each : value.items) items.push_back(shown(each));
   return fmt::format("[{}]", fmt::join(items, ", "));
-}
-
-bool is_off(const RecipeValue& value) {
-  if (value.kind == RecipeKind::list) return value.items.empty();
-  if (value.kind == RecipeKind::map) return value.entries.empty();
-  const std::string word = lower_case(value.text);
-  return word.empty() || word == "false" || word == "no" || word == "off" || word == "0" || word == "none";
 }
 
 /// One file's keys by one table.
@@ -228,7 +216,10 @@ std::string_view trainers_of(RecipeFormat format) { return recipe_table(format).
 
 Recipe read_recipe(std::string text, const std::string& file, const RecipeAsked& asked) {
   const RecipeText read = read_recipe_text(std::move(text), file);
-  return RecipeReader(read, recipe_table(format_of(read)), asked).read();
+  refuse_no_training(read);
+  const RecipeTable& table = recipe_table(format_of(read));
+  refuse_no_training(read, table);
+  return RecipeReader(read, table, asked).read();
 }
 
 }  // namespace zplan

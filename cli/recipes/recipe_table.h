@@ -52,6 +52,25 @@ struct RecipeDefault {
   std::string_view key, option, value;
 };
 
+/// A command of a trainer or of a tool beside it.
+struct RecipeCommand {
+  /// Program and subcommand: "swift sft". The program is found with its folder, too; "swift.cli.sft" and
+  /// "swift/cli/sft.py" stand for "swift sft".
+  std::string_view words;
+  /// What it does where it trains nothing: "runs a model". Empty: it trains.
+  std::string_view does{};
+  /// What it trains with where no plan knows that: "Megatron-Core".
+  std::string_view not_planned{};
+};
+
+/// Keys that tell a recipe which trains nothing.
+struct NoTraining {
+  std::string_view key;       ///< dotted path of a key that is there; empty: whatever is there
+  std::string_view values{};  ///< separated by blanks: its value is one of them; empty: any that is not off
+  std::string_view unless{};  ///< keys separated by blanks, none of which is on
+  std::string_view does{};    ///< what it does: "merges adapters into a model"
+};
+
 struct RecipeTable {
   RecipeFormat format{};
   std::string_view title;     ///< "LLaMA-Factory"
@@ -62,6 +81,10 @@ struct RecipeTable {
   std::vector<RecipeRow> rows;
   /// Any one of these keys tells the format; empty: another rule (see format_of).
   std::vector<std::string_view> telling;
+  std::vector<RecipeCommand> commands{};
+  std::vector<NoTraining> trains_nothing{};
+  /// What trains: "a command that trains (swift pt, sft, rlhf)"; empty: "a config of a training".
+  std::string_view trains{};
 };
 
 // Translations.
@@ -91,6 +114,24 @@ struct RecipeTable {
 [[nodiscard]] const RecipeTable& accelerate_table();
 
 [[nodiscard]] const RecipeTable& recipe_table(RecipeFormat format);
+
+/// A command line's row, and whose it is.
+struct FoundCommand {
+  RecipeFormat format{};
+  const RecipeCommand* command{};
+};
+/// Returns the row that the words of a command line begin with, behind launchers; nothing for a command of
+/// no trainer.
+[[nodiscard]] std::optional<FoundCommand> find_command(const std::vector<std::string>& words);
+
+/// Throws InputError where the command trains nothing, or with what is not planned: "run.sh:3: swift infer
+/// runs a model, it trains nothing; accepted: a command that trains".
+void refuse_no_training(const RecipeText& text);
+/// The same by the keys of a format's file.
+void refuse_no_training(const RecipeText& text, const RecipeTable& table);
+
+/// True if the value is false, 0, none or empty.
+[[nodiscard]] bool is_off(const RecipeValue& value);
 
 /// Rows of transformers' TrainingArguments, which most formats have as they are.
 [[nodiscard]] std::vector<RecipeRow> training_arguments_rows();

@@ -205,6 +205,7 @@ RecipeText read_recipe_text(std::string text, const std::string& file) {
   } else if (auto flags = shell_flags(made.text, file)) {
     made.syntax = RecipeSyntax::shell;
     made.root = std::move(flags->flags), made.command = std::move(flags->command);
+    made.command_line = flags->line;
     return made;
   }
   made.root = YamlTree(made.text, file).document();

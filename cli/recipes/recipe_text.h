@@ -50,6 +50,7 @@ struct RecipeText {
   RecipeValue root{};  ///< a map; of a command line its flags without dashes
   /// The words of a command line in front of its first flag, such as "swift sft".
   std::vector<std::string> command{};
+  std::size_t command_line{1};  ///< the line on which the command begins
 };
 
 /// Reads YAML 1.1 as libyaml does, which is PyYAML's grammar; JSON; or a shell script whose last command has
@@ -59,6 +60,7 @@ struct RecipeText {
 
 struct ShellFlags {
   std::vector<std::string> command;  ///< words in front of the first flag: "swift", "sft"
+  std::size_t line{1};               ///< where the command begins
   RecipeValue flags;  ///< keys without dashes; NAME=value in front of the command is a key, too
 };
 

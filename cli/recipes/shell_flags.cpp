@@ -135,6 +135,7 @@ ShellFlags flags_of(const ShellCommand& words) {
       value.span.begin += equals + 1;
       put(made.flags, {words[i].text.substr(0, equals), words[i].line, words[i].span, scalar_of(value)});
     } else {
+      if (made.command.empty()) made.line = words[i].line;
       made.command.push_back(words[i].text);
     }
   }

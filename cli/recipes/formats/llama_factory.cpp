@@ -106,6 +106,21 @@ std::vector<RecipeRow> llama_factory_rows() {
   return all;
 }
 
+/// Source: LLaMA-Factory 0.9.5 launcher.py.
+std::vector<RecipeCommand> llama_factory_commands() {
+  return {{.words = "llamafactory-cli train"},
+          {.words = "llamafactory-cli api", .does = "serves a model"},
+          {.words = "llamafactory-cli chat", .does = "runs a model"},
+          {.words = "llamafactory-cli export", .does = "merges or quantizes a model"},
+          {.words = "llamafactory-cli eval", .does = "evaluates a model"},
+          {.words = "llamafactory-cli webchat", .does = "serves a model in a web page"},
+          {.words = "llamafactory-cli webui", .does = "opens a web page"},
+          {.words = "llamafactory-cli env", .does = "prints versions"},
+          {.words = "llamafactory-cli version", .does = "prints a version"},
+          {.words = "lmf train"},
+          {.words = "lmf export", .does = "merges or quantizes a model"}};
+}
+
 }  // namespace
 
 const RecipeTable& llama_factory_table() {
@@ -119,7 +134,10 @@ const RecipeTable& llama_factory_table() {
                    {"bf16", "--precision", "fp32"},
                    {"deepspeed", "--framework", "torch"}},
       .rows = llama_factory_rows(),
-      .telling = {"finetuning_type", "cutoff_len", "lora_target", "dataset_dir", "overwrite_cache", "stage"}};
+      .telling = {"finetuning_type", "cutoff_len", "lora_target", "dataset_dir", "overwrite_cache", "stage"},
+      .commands = llama_factory_commands(),
+      .trains_nothing = {},
+      .trains = "a command that trains (llamafactory-cli train)"};
   return table;
 }
 

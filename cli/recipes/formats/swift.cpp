@@ -112,6 +112,27 @@ std::vector<RecipeRow> swift_rows() {
   return all;
 }
 
+/// Source: ms-swift 4.6 swift/cli/main.py, swift/cli/_megatron/main.py.
+std::vector<RecipeCommand> swift_commands() {
+  constexpr std::string_view kMegatron = "Megatron-Core";
+  return {{.words = "swift sft"},
+          {.words = "swift pt"},
+          {.words = "swift rlhf"},
+          {.words = "swift infer", .does = "runs a model"},
+          {.words = "swift export", .does = "merges, quantizes or converts a model"},
+          {.words = "swift merge-lora", .does = "merges adapters into a model"},
+          {.words = "swift eval", .does = "evaluates a model"},
+          {.words = "swift deploy", .does = "serves a model"},
+          {.words = "swift rollout", .does = "serves a model that generates for another command's training"},
+          {.words = "swift sample", .does = "generates data with a model"},
+          {.words = "swift app", .does = "serves a model in a web page"},
+          {.words = "swift web-ui", .does = "opens a web page"},
+          {.words = "megatron export", .does = "converts a model"},
+          {.words = "megatron sft", .not_planned = kMegatron},
+          {.words = "megatron pt", .not_planned = kMegatron},
+          {.words = "megatron rlhf", .not_planned = kMegatron}};
+}
+
 }  // namespace
 
 const RecipeTable& swift_table() {
@@ -124,7 +145,10 @@ const RecipeTable& swift_table() {
                                               {"deepspeed", "--framework", "torch"}},
                                  .rows = swift_rows(),
                                  .telling = {"tuner_type", "train_type", "target_modules", "attn_impl",
-                                             "rlhf_type", "quant_bits", "split_dataset_ratio"}};
+                                             "rlhf_type", "quant_bits", "split_dataset_ratio"},
+                                 .commands = swift_commands(),
+                                 .trains_nothing = {},
+                                 .trains = "a command that trains (swift pt, sft, rlhf)"};
   return table;
 }
 

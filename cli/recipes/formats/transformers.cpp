@@ -193,6 +193,19 @@ std::vector<RecipeRow> trl_rows() {
   };
 }
 
+/// Source: TRL 1.16 trl/cli/main.py, TRL 0.18 trl/cli.py.
+std::vector<RecipeCommand> trl_commands() {
+  return {{.words = "trl sft"},
+          {.words = "trl dpo"},
+          {.words = "trl kto"},
+          {.words = "trl grpo"},
+          {.words = "trl rloo"},
+          {.words = "trl reward"},
+          {.words = "trl vllm-serve", .does = "serves a model that generates for another command's training"},
+          {.words = "trl env", .does = "prints versions"},
+          {.words = "trl chat", .does = "runs a model"}};
+}
+
 }  // namespace
 
 std::vector<RecipeRow> training_arguments_rows() {
@@ -254,7 +267,10 @@ const RecipeTable& trl_table() {
                    {"deepspeed", "--framework", "torch"}},
       .rows = with(trl_rows(), training_arguments_rows()),
       .telling = {"use_peft", "lora_r", "lora_target_modules", "attn_implementation", "dataset_name",
-                  "bnb_4bit_quant_type", "sft_model_path", "num_ppo_epochs"}};
+                  "bnb_4bit_quant_type", "sft_model_path", "num_ppo_epochs"},
+      .commands = trl_commands(),
+      .trains_nothing = {},
+      .trains = "a command that trains (trl sft, dpo, kto, reward, grpo, rloo)"};
   return table;
 }
 

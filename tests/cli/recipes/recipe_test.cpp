@@ -247,6 +247,39 @@ TEST(Recipe, BadValuesNameFileLineAndKey) {
   EXPECT_THAT(error_of("base_model: &a [*a]\n"), HasSubstr("an alias of nothing"));
 }
 
+/// The message of `read_recipe`; empty where it reads the text.
+std::string refusal_of(const std::string& file, const std::string& text) {
+  try {
+    static_cast<void>(read_recipe(text, file, {.gpus = 1, .has_model = true, .given = {}}));
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(Recipe, SaysWhatACommandDoesThatTrainsNothing) {
+  EXPECT_EQ(
+      refusal_of("run.sh", "# text\n\nCUDA_VISIBLE_DEVICES=0 \\\nswift infer \\\n  --model Qwen/Qwen3-8B\n"),
+      "run.sh:4: swift infer runs a model, it trains nothing; accepted: a command that trains (swift pt, "
+      "sft, rlhf)");
+  for (const char* command :
+       {"swift export", "swift merge_lora", "megatron export", "trl vllm-serve", "vllm serve",
+        "/opt/bin/llamafactory-cli export", "lm_eval", "python -m swift.cli.deploy"})
+    EXPECT_THAT(refusal_of("run.sh", std::string(command) + " --model Qwen/Qwen3-8B\n"),
+                HasSubstr("it trains nothing; accepted: "))
+        << command;
+  for (const char* command : {"swift sft", "trl sft", "llamafactory-cli train", "python3 swift/cli/sft.py"})
+    EXPECT_THAT(refusal_of("run.sh", std::string(command) + " --model Qwen/Qwen3-8B\n"), IsEmpty())
+        << command;
+}
+
+TEST(Recipe, RefusesMegatronByName) {
+  EXPECT_EQ(
+      refusal_of("run.sh", "megatron sft --model Qwen/Qwen3-8B --tensor_model_parallel_size 4\n"),
+      "run.sh:1: megatron sft: Megatron-Core is not planned yet; accepted: a command that trains (swift pt, "
+      "sft, rlhf)");
+}
+
 TEST(Recipe, ReadsCopiesPatternsAndOptimizersOfOthers) {
   const Folder folder;
   const std::string file =
