@@ -31,8 +31,8 @@ class JsonReader {
 
   [[nodiscard]] bool has(std::string_view key) const;       ///< present and not null
   [[nodiscard]] JsonReader at(std::string_view key) const;  ///< InputError where absent or null
-  [[nodiscard]] std::optional<JsonReader> find(std::string_view key) const;
-  [[nodiscard]] std::vector<JsonReader> items() const;  ///< elements of an array
+  [[nodiscard]] std::optional<JsonReader> find(std::string_view key) const;  ///< nothing where absent or null
+  [[nodiscard]] std::vector<JsonReader> items() const;                       ///< elements of an array
   [[nodiscard]] std::vector<std::string> keys() const;  ///< keys of an object, in file order
 
   [[nodiscard]] std::int64_t integer(std::int64_t low,

@@ -63,10 +63,10 @@ Parameters logarithms_of(KernelModel model) {
   return logarithms;
 }
 
-/// A measured run that is simulated once.
-class Run {
+/// A run whose speed was measured. It is simulated once and timed with any kernel model.
+class SpeedRun {
  public:
-  Run(const Case& measured, double speed)
+  SpeedRun(const Case& measured, double speed)
       : setup_(*measured.setup),
         cluster_(setup_.cluster),
         speed_(speed),
@@ -74,16 +74,16 @@ class Run {
         run_(PlanContext(setup_.model, cluster_, setup_.training, Headroom{}).run(setup_.strategy)),
         played_(run_.live()),
         schedule_(run_.schedule(played_)) {}
-  Run(const Run&) = delete;
-  Run& operator=(const Run&) = delete;
+  SpeedRun(const SpeedRun&) = delete;
+  SpeedRun& operator=(const SpeedRun&) = delete;
 
   [[nodiscard]] const std::string& gpu() const { return cluster_.gpu.name; }
   [[nodiscard]] const Gpu& card() const { return cluster_.gpu; }
   [[nodiscard]] const std::string& source() const { return source_; }
   /// True if attention ran in the kernels that plans assume.
   [[nodiscard]] bool usual() const { return setup_.training.modules.attention_time == 1; }
-  /// True if the run's time depends on kernels alone, and not on offload.
-  [[nodiscard]] bool tells() const { return !offloads(); }
+  /// True if fits use the run: its time depends on kernels alone, and not on offload.
+  [[nodiscard]] bool is_fitted() const { return !offloads(); }
   [[nodiscard]] bool offloads() const { return zplan::offloads(setup_.strategy); }
   /// ln(predicted / measured) speed.
   [[nodiscard]] double residual(const KernelModel& model) {
@@ -102,7 +102,7 @@ class Run {
   Schedule schedule_;
 };
 
-using Runs = std::vector<Run*>;
+using Runs = std::vector<SpeedRun*>;
 
 /// A residual of this size counts half by its square, one much larger hardly at all: a run of which something
 /// else is not known decides nothing. Cauchy's loss (Black and Anandan 1996, section 3).
@@ -114,7 +114,7 @@ Parameters step_from(const Runs& runs, const Parameters& at) {
   Eigen::MatrixXd rows(n + kFigures, static_cast<Eigen::Index>(kFigures));
   Eigen::VectorXd target(n + kFigures);
   for (Eigen::Index i = 0; i < n; ++i) {
-    Run& run = *runs[static_cast<std::size_t>(i)];
+    SpeedRun& run = *runs[static_cast<std::size_t>(i)];
     const double residual = run.residual(model_of(at));
     const double weight = 1 / std::hypot(1.0, residual / kScale);
     for (Eigen::Index k = 0; k < kFigures; ++k)
@@ -136,8 +136,8 @@ KernelModel fitted(const Runs& all) {
   constexpr int kIterations = 12;
   constexpr double kStill = 1e-3;
   Runs runs;
-  for (Run* each : all)
-    if (each->tells()) runs.push_back(each);
+  for (SpeedRun* each : all)
+    if (each->is_fitted()) runs.push_back(each);
   Parameters parameters = logarithms_of(prior_model());
   for (int i = 0; i < kIterations; ++i) {
     const Parameters step = step_from(runs, parameters);
@@ -155,7 +155,7 @@ ErrorFigures errors_of(std::vector<double> residuals) {
 
 std::vector<double> residuals_of(const Runs& runs, const KernelModel& model, bool usual_only = false) {
   std::vector<double> residuals;
-  for (Run* each : runs)
+  for (SpeedRun* each : runs)
     if (!usual_only || each->usual()) residuals.push_back(each->residual(model));
   return residuals;
 }
@@ -163,7 +163,7 @@ std::vector<double> residuals_of(const Runs& runs, const KernelModel& model, boo
 template <class Leave>
 KernelModel fitted_without(const Runs& runs, const Leave& leave) {
   Runs others;
-  for (Run* each : runs)
+  for (SpeedRun* each : runs)
     if (!leave(*each)) others.push_back(each);
   return fitted(others);
 }
@@ -176,13 +176,13 @@ double median_signed(std::vector<double> residuals) {
 }  // namespace
 
 SpeedFit fit_speeds(const std::vector<Case>& cases) {
-  std::vector<std::unique_ptr<Run>> kept;
+  std::vector<std::unique_ptr<SpeedRun>> kept;
   Runs all;
   SpeedFit fit;
   for (const Case& each : cases) {
     const auto* speed = std::get_if<MeasuredSpeed>(&each.measured);
     if (speed == nullptr || !each.setup || each.skip.any()) continue;
-    kept.push_back(std::make_unique<Run>(each, speed->tokens_per_second_per_gpu));
+    kept.push_back(std::make_unique<SpeedRun>(each, speed->tokens_per_second_per_gpu));
     all.push_back(kept.back().get());
     const Training& training = each.setup->training;
     fit.held_out.push_back({.id = each.id,
@@ -196,16 +196,17 @@ SpeedFit fit_speeds(const std::vector<Case>& cases) {
   if (all.empty()) return fit;
   fit.model = fitted(all);
   std::map<std::string, Runs> by_gpu, by_source;
-  for (Run* each : all) by_gpu[each->gpu()].push_back(each), by_source[each->source()].push_back(each);
+  for (SpeedRun* each : all) by_gpu[each->gpu()].push_back(each), by_source[each->source()].push_back(each);
   std::map<std::string, KernelModel> without_gpu, without_source;
   for (const auto& each : by_gpu) {
     take_step();
-    without_gpu[each.first] = fitted_without(all, [&](const Run& run) { return run.gpu() == each.first; });
+    without_gpu[each.first] =
+        fitted_without(all, [&](const SpeedRun& run) { return run.gpu() == each.first; });
   }
   for (const auto& each : by_source) {
     take_step();
     without_source[each.first] =
-        fitted_without(all, [&](const Run& run) { return run.source() == each.first; });
+        fitted_without(all, [&](const SpeedRun& run) { return run.source() == each.first; });
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     fit.held_out[i].without_gpu = std::expm1(all[i]->residual(without_gpu.at(all[i]->gpu())));

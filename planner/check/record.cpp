@@ -42,7 +42,7 @@ RecordGroup group_of(const std::vector<const Record*>& records) {
   return group;
 }
 
-/// Peaks that are what they are called.
+/// True for a peak that PyTorch's allocator or the driver counted; `unknown` does not say what counted it.
 bool is_counted_peak(Statistic statistic) {
   return statistic == Statistic::allocated || statistic == Statistic::active ||
          statistic == Statistic::reserved || statistic == Statistic::device;
@@ -129,7 +129,9 @@ FitTally fit_tally(const std::vector<Record>& records) {
 }
 
 std::vector<Slope> slopes(const std::vector<Record>& records) {
-  constexpr double kCertain = 1.01;
+  // Leaves out figures that are known less closely or hardly change: their slope would be the uncertainty's.
+  constexpr double kCertain = 1.01;      // the measured range's high end over its low end, at most
+  constexpr double kLeastChange = 0.01;  // of the first point's figure
   std::map<std::pair<std::string, std::string>, std::vector<Point>> sweeps;
   for (const Record& record : records) {
     const bool certain = record.judged() && record.measured && record.measured->high &&
@@ -146,7 +148,7 @@ std::vector<Slope> slopes(const std::vector<Record>& records) {
     if (apart == 0) continue;
     const Record &low = *least->record, &high = *greatest->record;
     const double measured = middle(*high.measured) - middle(*low.measured);
-    if (std::abs(measured) < 0.01 * middle(*low.measured)) continue;
+    if (std::abs(measured) < kLeastChange * middle(*low.measured)) continue;
     result.push_back({.variable = key.first,
                       .from = low.id,
                       .to = high.id,

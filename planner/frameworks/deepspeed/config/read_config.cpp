@@ -19,9 +19,9 @@ namespace {
 /// More elements than this are as good as no limit, and sums of them still fit.
 constexpr std::int64_t kManyElements = 1'000'000'000'000'000;
 constexpr std::int64_t kLargestBatch = 1'000'000'000'000;
-constexpr std::int64_t kLargestSteps = 1'000'000;
+constexpr std::int64_t kLargestCount = 1'000'000;  // of micro-batches, and of samples in one
 constexpr std::int64_t kLargestDegree = 1'000'000;
-constexpr std::int64_t kWithout = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 using Section = std::optional<JsonReader>;
 
@@ -86,10 +86,10 @@ Zero read_zero(const JsonReader& root, DsConfigPins& pins) {
   return {root, section, pins.zero_stage->value};
 }
 
-Elements elements(const Section& section, std::string_view key, std::string_view field, Elements fallback,
-                  std::int64_t lowest = 0) {
-  const Section found = decided(section, key, field);
-  return found ? Elements(std::min(found->integer(lowest, kWithout), kManyElements)) : fallback;
+Elements elements(const Section& section, std::string_view key, std::string_view other_name,
+                  Elements fallback, std::int64_t lowest = 0) {
+  const Section found = decided(section, key, other_name);
+  return found ? Elements(std::min(found->integer(lowest, kNoLimit), kManyElements)) : fallback;
 }
 
 ZeroOptions read_options(const Section& section, std::int64_t hidden_size) {
@@ -129,7 +129,7 @@ ZeroOptions read_options(const Section& section, std::int64_t hidden_size) {
   options.quantized_weights = flag(section, "zero_quantized_weights", false);
   options.quantized_gradients = flag(section, "zero_quantized_gradients", false);
   if (const Section ranks = decided(section, "zero_hpz_partition_size"))
-    options.secondary_partition = ranks->integer(1, kWithout);
+    options.secondary_partition = ranks->integer(1, kNoLimit);
   return options;
 }
 
@@ -208,13 +208,12 @@ void warn_of_misread_gradients(const Zero& zero, DsConfigPins& pins) {
                     zero.section->at("zero_quantized_gradients").place(), to_name(pins.precision->value)));
 }
 
-/// communication_data_type: what is named travels, whatever gradients are.
+/// Reads communication_data_type, the type in which gradients are sent, whatever type they are in.
 void read_communication(const JsonReader& root, DsConfigPins& pins) {
   const Section given = decided(root, "communication_data_type");
-  if (given && !given->raw().is_null()) pins.zero.communication_type = type_named(*given);
+  if (given) pins.zero.communication_type = type_named(*given);
   const Section of_sequence = decided(root, "seq_parallel_communication_data_type");
-  if (of_sequence && !of_sequence->raw().is_null())
-    pins.zero.sequence_communication_type = type_named(*of_sequence);
+  if (of_sequence) pins.zero.sequence_communication_type = type_named(*of_sequence);
 }
 
 /// gradient_clipping; "auto" is the Trainer's max_grad_norm, 1.0.
@@ -248,8 +247,8 @@ Pin<std::int64_t> read_count(const JsonReader& root, std::string_view key, std::
 }
 
 void read_batch(const JsonReader& root, DsConfigPins& pins) {
-  pins.micro_batch_size = read_count(root, "train_micro_batch_size_per_gpu", kLargestSteps);
-  pins.gradient_accumulation_steps = read_count(root, "gradient_accumulation_steps", kLargestSteps);
+  pins.micro_batch_size = read_count(root, "train_micro_batch_size_per_gpu", kLargestCount);
+  pins.gradient_accumulation_steps = read_count(root, "gradient_accumulation_steps", kLargestCount);
   pins.train_batch_size = read_count(root, "train_batch_size", kLargestBatch);
   pins.micro_batch_is_auto = has_auto(root, "train_micro_batch_size_per_gpu");
   if (!root.has("train_micro_batch_size_per_gpu") && !root.has("train_batch_size"))
@@ -268,11 +267,11 @@ void read_tensor_parallel(const JsonReader& root, DsConfigPins& pins) {
   pins.tensor_parallel = pin(std::max<std::int64_t>(1, size->integer(0, kLargestDegree)), *size);
 }
 
-/// The key counts batches alone; whoever writes it trains so.
+/// Reads sequence_parallel_size. DeepSpeed uses it only to count batches; a plan assumes that the training
+/// script divides samples so.
 void read_sequence_parallel(const JsonReader& root, DsConfigPins& pins) {
   const Section size = decided(root, "sequence_parallel_size");
-  if (size && !size->raw().is_null())
-    pins.sequence_parallel = pin(std::max<std::int64_t>(1, size->integer(0, kLargestDegree)), *size);
+  if (size) pins.sequence_parallel = pin(std::max<std::int64_t>(1, size->integer(0, kLargestDegree)), *size);
 }
 
 void read_experts(const JsonReader& root, DsConfigPins& pins) {

@@ -30,12 +30,13 @@ SlicedRun::SlicedRun(RankState& state)
   }
 }
 
-/// `card`: the memory from which on the flat copy finds memory beside what is allocated. DeepSpeed looks at
-/// the whole memory less what torch's tensors take, unless pynvml is there to say what is free.
-bool SlicedRun::flattens_on_host(Bytes card) const {
+/// True if weights are flattened on the host, as on GPUs smaller than `gpu`: from there on the flat copy
+/// finds memory in addition to what is allocated. DeepSpeed counts all memory but that of torch's tensors as
+/// free, unless pynvml is there to say what is free.
+bool SlicedRun::flattens_on_host(Bytes gpu) const {
   if (!device_.has_allocator()) return true;
   if (!device_.capacity()) return state_.inputs().flattens_on_host;
-  return *device_.capacity() + state_.inputs().outside < card;
+  return *device_.capacity() + state_.inputs().outside < gpu;
 }
 
 /// The flat copy is made beside the parameters, which then become views of it; where the GPU has no memory
@@ -204,7 +205,7 @@ void SlicedRun::make_missing_gradients() {
 }
 
 const SlicedRun::PendingParts& SlicedRun::parts() const {
-  for (; parts_.of < pending_.size(); ++parts_.of) add_parts(pending_[parts_.of]);
+  for (; parts_.counted < pending_.size(); ++parts_.counted) add_parts(pending_[parts_.counted]);
   return parts_;
 }
 

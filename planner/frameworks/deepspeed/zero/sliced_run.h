@@ -16,7 +16,8 @@ class SlicedRun {
   explicit SlicedRun(RankState& state);
 
   void initialise();
-  /// Once initialised; absent where the GPU does not decide it.
+  /// Returns the memory of flattening weights, once initialised; nothing where the GPU's size does not decide
+  /// where they are flattened.
   [[nodiscard]] const std::optional<Flattening>& flattening() const { return flattening_; }
   void begin_forward(const Slot& /*unused*/) {}
   void begin_backward(const Slot& slot) { last_micro_step_ = slot.last; }
@@ -71,7 +72,7 @@ class SlicedRun {
   void decide_flattening();
   void flatten(std::size_t group);
   void make_master(std::size_t group);
-  [[nodiscard]] bool flattens_on_host(Bytes card) const;
+  [[nodiscard]] bool flattens_on_host(Bytes gpu) const;
   void make_buckets();
   /// Elements of the parameter that lie in this rank's slice.
   [[nodiscard]] Elements piece_of(const Pending& each) const;
@@ -85,9 +86,9 @@ class SlicedRun {
   /// computed when they are first needed.
   struct PendingParts {
     std::vector<Parts> by_sharing;
-    std::size_t count{};  ///< of parts
-    Sharing latest{};     ///< of the last of them
-    std::size_t of{};     ///< so many that are pending
+    std::size_t count{};    ///< of parts
+    Sharing latest{};       ///< of the last of them
+    std::size_t counted{};  ///< how many of pending_ are in it
   };
   [[nodiscard]] const PendingParts& parts() const;
   void add_parts(const Pending& each) const;
