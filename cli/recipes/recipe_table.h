@@ -97,7 +97,7 @@ struct RecipeTable {
 [[nodiscard]] RecipeOptions as_optimizer(const RecipePlace& place);  ///< names of the HF Trainer's --optim
 [[nodiscard]] RecipeOptions as_model(const RecipePlace& place);  ///< a path is relative to the working folder
 /// Second row of the key that names the model, behind those of the method: whether its weights are packed
-/// already (packed_models.cpp).
+/// already (translate.cpp).
 [[nodiscard]] RecipeOptions as_packed_model(const RecipePlace& place);
 
 /// A name without the ending that says how its weights are packed: "Qwen/Qwen3-8B" of "Qwen/Qwen3-8B-AWQ".

@@ -1,6 +1,6 @@
 #pragma once
-// The collectives of one optimizer step as a run issues them (memory/), which is not what the ZeRO papers
-// tabulate, added up by kind: docs/communication.md.
+// The collectives of one optimizer step as a run issues them (planner/simulation/), added up by kind. That
+// is not what the ZeRO papers tabulate: docs/communication.md.
 
 #include <cstdint>
 #include <string_view>

@@ -1,6 +1,6 @@
 #pragma once
-// The time of an optimizer step: that of a run's queues, and offload at the rates of host and PCIe. For its
-// limits see docs/step-time.md.
+// The time of an optimizer step: that of a run's queues, offload at the rates of host and PCIe, generation
+// and scoring. For its limits see docs/step-time.md.
 
 #include <array>
 #include <string_view>

@@ -87,14 +87,14 @@ std::vector<SimulatedRank> PlanContext::ranks(const Strategy& strategy, bool not
 
 namespace {
 
-/// True if the run completes on the cluster's own GPU. The allocator's unusable cache depends on the GPU's
-/// size, so some GPUs run out of memory between a smaller and a larger one that do not. A plan fits where
-/// both the GPU itself completes the run and some GPU within `limit`, which the headroom leaves of its
-/// memory.
+/// True if the run starts and completes on the cluster's own GPU.
 bool completes_itself(const Cluster& cluster, const MemoryPlan& memory, GpuTrials& gpus) {
   return !memory.failing_start.contains(cluster.usable_memory) && gpus.completes_on(cluster.usable_memory);
 }
 
+/// True if the run fits by the allocator: it completes on the cluster's own GPU, and on some GPU within
+/// `limit`, which the headroom leaves of that GPU's memory. Both are needed: the allocator's unusable cache
+/// depends on the GPU's size, so some GPUs run out of memory between a smaller and a larger one that do not.
 bool fits_by_allocator(RunInputs run, const Cluster& cluster, Bytes limit) {
   run.notes_calls = false;
   run.watched = limit - run.outside;
@@ -107,8 +107,8 @@ bool fits_by_allocator(RunInputs run, const Cluster& cluster, Bytes limit) {
   return gpus.completes_on(cluster.usable_memory) && (within || gpus.smallest_is_within(limit));
 }
 
-/// Returns the same for a whole plan, and adjusts `required` to agree: it was bisected to half a percent and
-/// as if no larger GPU ran out of memory where a smaller one does not.
+/// Returns the same as the overload above, of a whole plan, and adjusts `required` to agree: it was bisected
+/// to half a percent and as if no larger GPU ran out of memory where a smaller one does not.
 bool fits_by_allocator(const Cluster& cluster, Bytes limit, GpuTrials& gpus, MemoryPlan& memory) {
   if (memory.required_low > limit) return false;
   if (memory.required > limit && !gpus.completes_within(limit)) return false;

@@ -24,7 +24,7 @@ struct TapeKey {
   Checkpointing checkpointing{};
   LongContext long_context{};
   ExpertParallel experts{};
-  bool follows{};  ///< whether it finds there what a micro-step before it left: follows_micro_step
+  bool follows{};  ///< whether tensors of the micro-step before are still held (follows_micro_step)
   auto operator<=>(const TapeKey&) const = default;
 
   [[nodiscard]] static TapeKey of(const Training& training, const Strategy& strategy, const RankClass& place);

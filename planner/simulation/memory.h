@@ -1,4 +1,5 @@
 #pragma once
+// Makes the MemoryPlan of a run; memory outside PyTorch's allocator; host memory.
 
 #include <cstdint>
 #include <string_view>
@@ -37,7 +38,8 @@ struct Strategy;
 [[nodiscard]] MemoryPlan plan_live_memory(const RunInputs& inputs, const RunResult& live,
                                           const Cluster& cluster);
 
-/// Returns the whole plan of a run of simulate: `required` is GpuTrials::smallest().
+/// Returns the whole plan of a run of simulate: `required` is GpuTrials::smallest(), and at least
+/// `required_low`. PlanContext::plan then adjusts it to whether the plan fits.
 [[nodiscard]] MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Cluster& cluster,
                                      GpuTrials& gpus);
 

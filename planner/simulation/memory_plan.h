@@ -26,9 +26,10 @@ struct MemoryPlan {
   /// The smallest device on which the run completes: PyTorch's allocator under pressure, plus what lies
   /// outside it.
   Bytes required;
-  /// GPUs that lie between: DeepSpeed takes there for free what a CUDA context and NCCL have, flattens
-  /// weights on the device, and runs out of memory. Smaller ones and larger ones start. Of a GPU among them
-  /// `required` says from where on larger ones do.
+  /// GPUs on which the run fails as it starts, while it starts on smaller and on larger ones: DeepSpeed
+  /// counts memory of the CUDA context and of NCCL as free, flattens weights on the device, and runs out of
+  /// memory. Where the cluster's GPU is among them, `required` is at least `until`, from which on larger GPUs
+  /// start.
   GpuRange failing_start;
   Bytes required_low;   ///< were memory packed without a gap
   Bytes required_high;  ///< were nothing cached ever given back

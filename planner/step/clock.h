@@ -62,7 +62,7 @@ struct StepProgram {
   bool operator==(const StepProgram&) const = default;
 };
 
-/// Writes the program of a step.
+/// Writes the program of a step. It keeps no time: planner/cost/queues.h does.
 class Clock {
  public:
   /// Begins a step; writes nothing of it unless it is `noted`.

@@ -13,7 +13,7 @@ struct Slot {
   enum class Kind : std::uint8_t {
     forward,
     backward,          ///< gradients of inputs and weights
-    weight_gradient,   ///< gradients of weights alone, where a tape tells them apart from those of inputs
+    weight_gradient,   ///< gradients of weights alone: not simulated yet, Player passes over it
     receive_hidden,    ///< hidden states from the stage before
     send_hidden,       ///< hidden states to the next stage
     receive_gradient,  ///< the gradient of the hidden states that were sent

@@ -63,7 +63,7 @@ std::string subset_of(const JsonReader& record) {
   return "grade " + record.text_or("grade", "?") + (packed ? ", QLoRA" : ", full and LoRA");
 }
 
-/// Whatever else is stated must be equal.
+/// Returns the sweeps that a run is a point of: all else that its record states is equal between their runs.
 std::vector<SweepPlace> sweeps_of(const JsonReader& record) {
   std::vector<SweepPlace> places;
   for (const char* variable : {"seq", "micro_batch", "lora_rank"}) {
@@ -159,11 +159,11 @@ Case collectives_case(const JsonReader& record) {
           .card = card.value_or("")};
 }
 
-/// One process that drives all GPUs launches on one after the other, which of messages up to this size
-/// decides the time: twice that of one process per GPU on the same machine.
+/// Below this size launching decides a collective's time where one process drives all GPUs, as it launches on
+/// one after the other: the time is twice that of one process per GPU on the same machine.
 constexpr Bytes kLaunched = kMiB * 8;
 
-/// Takes the sizes out of a case whose time is the launch's.
+/// Moves the small messages of `whole` into a case of their own, which is skipped, and returns it.
 Case take_launched(Case& whole) {
   Case launched = whole;
   launched.id += ", small";

@@ -295,9 +295,9 @@ void PartitionedRun::partition_reference() {
                                                element_size(state_.token_embedding()));
 }
 
-/// transformers makes a quantised model without zero.Init; the optimizer shards it parameter by parameter.
-/// Partitions a model that was made whole. Scales of packed values are no parameters and stay. Source:
-/// transformers 5.23 modeling_utils.py get_init_context; DeepSpeed 0.19.8 stage3.py (Init(module=…)).
+/// Partitions a model that was made whole: transformers makes a quantised model without zero.Init, and the
+/// optimizer shards it parameter by parameter. Scales of packed values are no parameters and stay whole.
+/// Source: transformers 5.23 modeling_utils.py get_init_context; DeepSpeed 0.19.8 stage3.py (Init(module=…)).
 void PartitionedRun::partition_whole_model(std::vector<Device::Block>& trained) {
   state_.make_parameters();
   std::vector<Device::Block> frozen;

@@ -40,7 +40,7 @@ class PartitionedRun {
   [[nodiscard]] Bytes weight() const { return state_.weight(); }
   [[nodiscard]] bool on_host(OffloadDevice device) const { return device != OffloadDevice::none; }
   [[nodiscard]] Elements shard_of(std::size_t tensor) const;
-  /// That share it.
+  /// Returns the number of ranks that share the tensor.
   [[nodiscard]] std::int64_t ranks(std::size_t tensor) const;
   [[nodiscard]] Over over(std::size_t tensor) const;
   /// True if both are reduced in one bucket.
@@ -61,7 +61,7 @@ class PartitionedRun {
   void number_parameters();
   void list_modules();
   void list_reference_modules();
-  /// The tensor that the reference's tape knows so.
+  /// Returns the tensor that the reference's tape knows as `index` of `layer`.
   [[nodiscard]] std::size_t reference_tensor(int layer, std::int32_t index) const;
   /// True if the reference is a copy with an engine of its own.
   [[nodiscard]] bool has_reference() const { return state_.tape().reference.has_value(); }
