@@ -39,9 +39,17 @@ class Applied {
 
   void read() {
     for (const std::string& file : options_.recipe_files) {
-      RecipeAsked asked{.gpus = gpus(), .has_model = was_typed("--model"), .given = typed_};
-      options_.recipes.push_back(read_recipe(read_file(file), file, asked));
-      choose(options_.recipes.size() - 1);
+      RecipeAsked asked{.gpus = gpus(), .has_model = was_typed("--model"), .model = options_.model, .given = typed_};
+      Recipe recipe = read_recipe(read_file(file), file, asked);
+      // What launches a command is set before what the command says itself.
+      const std::vector<Recipe> launched_by = std::move(recipe.launched_by);
+      const std::size_t place = options_.recipes.size();
+      options_.recipes.push_back(std::move(recipe));
+      for (const Recipe& each : launched_by) {
+        options_.recipes.push_back(each);
+        choose(options_.recipes.size() - 1);
+      }
+      choose(place);
     }
   }
 
@@ -76,7 +84,7 @@ class Applied {
 
   [[nodiscard]] std::string place(const Chosen& each) const {
     const RecipeSetting& from = setting(each);
-    const std::string& file = options_.recipes[each.recipe].file;
+    const std::string& file = from.file.empty() ? options_.recipes[each.recipe].file : from.file;
     return from.line == 0 ? fmt::format("{}: {} (default)", file, from.key)
                           : fmt::format("{}:{}: {}", file, from.line, from.key);
   }
@@ -243,7 +251,7 @@ class Applied {
       throw InputError(place(each), error.found(), error.accepted());
     }
     const auto& inside = options_.recipes[each.recipe].ds_config;
-    if (each.option == "--ds-config" && inside && setting(each).value == "{…}")
+    if (each.option == "--ds-config" && inside)
       options_.ds_config_text = inside;
   }
 
@@ -275,7 +283,8 @@ InputError at_recipe(const Options& options, const InputError& error) {
     for (const RecipeSetting& setting : recipe.settings)
       for (const auto& [option, value] : setting.options)
         if (setting.line > 0 && option == error.place())
-          return {fmt::format("{}:{}: {} ({})", recipe.file, setting.line, setting.key, option),
+          return {fmt::format("{}:{}: {} ({})", setting.file.empty() ? recipe.file : setting.file,
+                              setting.line, setting.key, option),
                   error.found(), error.accepted()};
   return error;
 }

@@ -1,4 +1,4 @@
-// What a recipe is that trains nothing: by its command, or by its keys.
+// Refuses recipes that train nothing, by their command or by their keys.
 
 #include <fmt/format.h>
 

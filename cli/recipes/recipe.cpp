@@ -94,6 +94,8 @@ class RecipeReader {
   }
 
   Recipe read() {
+    for (const RecipeRow& row : launcher_rows())
+      if (is_launcher(row.key)) take(row);
     for (const RecipeRow& row : table_.rows) take(row);
     for (const RecipeDefault& each : table_.defaults) fill(each);
     sort_rest(text_.root, "");
@@ -114,12 +116,70 @@ class RecipeReader {
                           .value = shown(*value),
                           .options = {},
                           .unused = {}};
+    if (value->source > 0) setting.file = source_of(text_, *value);
+    if (const std::string open = open_in(*value); !open.empty() && !is_known_model(row, *value)) {
+      if (!is_given(row.option) && matters(row)) refuse_open(row, *value, open);
+      setting.unused = is_given(row.option) ? fmt::format("{} is given", row.option)
+                                            : fmt::format("the script does not set {}", open);
+      recipe_.settings.push_back(std::move(setting));
+      return;
+    }
     if (is_given(row.option))
       setting.unused = fmt::format("{} is given", row.option);
     else
       setting.options = row.translate({text_, row, *value, folder_, asked_, recipe_});
     if (setting.options.empty() && is_noted(row.key)) return;
     recipe_.settings.push_back(std::move(setting));
+  }
+
+  /// Returns what a script leaves open in the value, as it is written there.
+  static std::string open_in(const RecipeValue& value) {
+    if (!value.open.empty()) return value.open;
+    for (const RecipeValue& each : value.items)
+      if (!each.open.empty()) return each.open;
+    return {};
+  }
+
+  /// A model's folder may be open where its name is not.
+  static bool is_known_model(const RecipeRow& row, const RecipeValue& value) {
+    const std::string_view name = std::string_view(value.text).substr(value.text.rfind('/') + 1);
+    const bool is_model =
+        row.translate == as_model || row.translate == as_packed_model || row.option.ends_with("model");
+    return is_model && !name.empty() && name.find_first_of("$`") == std::string_view::npos;
+  }
+
+  /// Epochs count only with a number of samples, and nodes go with the GPUs.
+  [[nodiscard]] bool matters(const RecipeRow& row) const {
+    return row.option != "--epochs" && row.option != "--eval-batch" &&
+           (row.option != "--nodes" || !is_given("--gpus"));
+  }
+
+  [[noreturn]] void refuse_open(const RecipeRow& row, const RecipeValue& value,
+                                const std::string& open) const {
+    const bool is_model = row.option == "--model";
+    const std::string place =
+        fmt::format("{}:{}: {}", source_of(text_, value), value.line, is_model ? "--model" : row.key);
+    const std::string name = open.starts_with("$") && open.find_first_of("({:", 1) == std::string::npos
+                                 ? open.substr(1)
+                                 : std::string();
+    std::string accepted =
+        name.empty() ? "accepted: a value in the script" : fmt::format("accepted: {}=… in the script", name);
+    if (row.option.starts_with("--")) accepted += fmt::format(", or {} beside --recipe", row.option);
+    throw InputError(place, fmt::format("{}the script does not set {}", is_model ? "missing: " : "", open),
+                     accepted);
+  }
+
+  [[nodiscard]] bool is_launcher(std::string_view key) const {
+    return std::ranges::find(text_.launcher, key) != text_.launcher.end();
+  }
+
+  /// Source: torch 2.11 torch/distributed/run.py; DeepSpeed 0.19 launcher/runner.py.
+  static const std::vector<RecipeRow>& launcher_rows() {
+    static const std::vector<RecipeRow> rows{{"nproc_per_node", "--gpus", as_processes},
+                                             {"num_gpus", "--gpus", as_processes},
+                                             {"nnodes", "--nodes", as_nodes},
+                                             {"num_nodes", "--nodes", as_nodes}};
+    return rows;
   }
 
   /// True if an earlier row of the same key applied.
@@ -140,18 +200,23 @@ class RecipeReader {
 
   void fill(const RecipeDefault& from) {
     if (is_given(from.option) || says(from.option)) return;
-    recipe_.settings.push_back({.key = std::string(from.key),
-                                .line = 0,
-                                .value = {},
-                                .options = {{std::string(from.option), std::string(from.value)}},
-                                .unused = {}});
+    RecipeOptions options{{std::string(from.option), std::string(from.value)}};
+    if (from.made != nullptr) {
+      const RecipeRow row{from.key, from.option};
+      options = from.made({text_, row, text_.root, folder_, asked_, recipe_});
+    }
+    if (options.empty()) return;
+    recipe_.settings.push_back(
+        {.key = std::string(from.key), .line = 0, .value = {}, .options = std::move(options), .unused = {}});
   }
 
   /// Keys without a row, and sections of which some keys have one.
   void sort_rest(const RecipeValue& map, const std::string& above) {
     for (const RecipeEntry& each : map.entries) {
       const std::string path = above.empty() ? each.key : above + "." + each.key;
-      if (has_row(path)) {
+      if (above.empty() && is_launcher(path)) {
+        if (!is_noted(path)) recipe_.irrelevant.push_back(path);
+      } else if (has_row(path)) {
         if (each.value.kind == RecipeKind::map && has_rows_below(path)) sort_rest(each.value, path);
       } else if (each.value.kind == RecipeKind::map && has_rows_below(path)) {
         sort_rest(each.value, path);
@@ -186,6 +251,16 @@ class RecipeReader {
   Recipe recipe_;
 };
 
+/// Reads what accelerate launch says of a script's command: its config, and its flags over that.
+std::optional<Recipe> launched_by(const RecipeText& script, const RecipeAsked& asked) {
+  if (script.launch.entries.empty() && !script.launch_config) return std::nullopt;
+  RecipeText launch{
+      .file = script.file, .text = script.text, .syntax = RecipeSyntax::shell, .root = script.launch};
+  launch.config = script.launch_config, launch.files = script.files;
+  launch = with_named_config(std::move(launch));
+  return RecipeReader(launch, recipe_table(RecipeFormat::accelerate), asked).read();
+}
+
 }  // namespace
 
 bool is_known_key(RecipeFormat format, std::string_view path) {
@@ -215,11 +290,15 @@ const RecipeTable& recipe_table(RecipeFormat format) {
 std::string_view trainers_of(RecipeFormat format) { return recipe_table(format).trainers; }
 
 Recipe read_recipe(std::string text, const std::string& file, const RecipeAsked& asked) {
-  const RecipeText read = read_recipe_text(std::move(text), file);
+  RecipeText read = read_recipe_text(std::move(text), file);
   refuse_no_training(read);
+  read = with_named_config(std::move(read));
   const RecipeTable& table = recipe_table(format_of(read));
   refuse_no_training(read, table);
-  return RecipeReader(read, table, asked).read();
+  Recipe recipe = RecipeReader(read, table, asked).read();
+  for (const RecipeNote& each : read.notes) recipe.not_planned.push_back({each.what, each.line, each.why});
+  if (auto launch = launched_by(read, asked)) recipe.launched_by.push_back(std::move(*launch));
+  return recipe;
 }
 
 }  // namespace zplan

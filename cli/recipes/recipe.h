@@ -41,6 +41,7 @@ struct RecipeSetting {
   std::string value;      ///< as it is written
   RecipeOptions options;  ///< empty: as zplan plans anyway
   std::string unused;     ///< why it was not used; empty: it was
+  std::string file{};     ///< where the line is; empty: in the recipe's own file
   bool operator==(const RecipeSetting&) const = default;
 };
 
@@ -61,6 +62,7 @@ struct Recipe {
   std::vector<std::string> irrelevant;  ///< keys of data, logging and the like
   /// Contents of a DeepSpeed config that stands in the recipe itself, in JSON.
   std::optional<std::string> ds_config;
+  std::vector<Recipe> launched_by{};  ///< what launches it: accelerate's config and flags
   bool operator==(const Recipe&) const = default;
 };
 
@@ -68,6 +70,7 @@ struct Recipe {
 struct RecipeAsked {
   std::optional<std::int64_t> gpus;
   bool has_model{};
+  std::string model{};  ///< as it was typed
   /// Options that were typed: what the recipe says of them is not looked into.
   std::vector<std::string> given;
 };

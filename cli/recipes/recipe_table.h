@@ -32,6 +32,8 @@ struct RecipePlace {
   /// Another key's scalar, empty where it is not there or null.
   [[nodiscard]] std::string other(std::string_view path) const;
   [[nodiscard]] bool is_on(std::string_view path) const;
+  [[nodiscard]] bool is_given(std::string_view option) const;
+  void not_planned(std::string why) const;
 };
 
 using TranslateRecipe = RecipeOptions (*)(const RecipePlace& place);
@@ -50,6 +52,8 @@ struct RecipeRow {
 /// A default of the trainer: it holds where no key sets the option.
 struct RecipeDefault {
   std::string_view key, option, value;
+  /// Returns its options where they follow from other keys, which are read already.
+  TranslateRecipe made{};
 };
 
 /// A command of a trainer or of a tool beside it.
@@ -57,10 +61,13 @@ struct RecipeCommand {
   /// Program and subcommand: "swift sft". The program is found with its folder, too; "swift.cli.sft" and
   /// "swift/cli/sft.py" stand for "swift sft".
   std::string_view words;
-  /// What it does where it trains nothing: "runs a model". Empty: it trains.
+  /// Says what it does where it trains nothing: "runs a model". Empty: it trains.
   std::string_view does{};
-  /// What it trains with where no plan knows that: "Megatron-Core".
+  /// Names what it trains with where no plan knows that: "Megatron-Core".
   std::string_view not_planned{};
+  /// Holds where it names a config: "first", the first word behind `words`; a flag such as "--config"; empty:
+  /// nowhere.
+  std::string_view config{};
 };
 
 /// Keys that tell a recipe which trains nothing.
@@ -83,7 +90,7 @@ struct RecipeTable {
   std::vector<std::string_view> telling;
   std::vector<RecipeCommand> commands{};
   std::vector<NoTraining> trains_nothing{};
-  /// What trains: "a command that trains (swift pt, sft, rlhf)"; empty: "a config of a training".
+  /// Names what trains: "a command that trains (swift pt, sft, rlhf)"; empty: "a config of a training".
   std::string_view trains{};
 };
 
@@ -93,12 +100,25 @@ struct RecipeTable {
 [[nodiscard]] RecipeOptions as_word(const RecipePlace& place);     ///< by row.words
 [[nodiscard]] RecipeOptions as_list(const RecipePlace& place);     ///< a list, or words separated by commas
 [[nodiscard]] RecipeOptions as_targets(const RecipePlace& place);  ///< modules with adapters
+/// Processes of a node, as torchrun and its like count them: --gpus of all nodes.
+[[nodiscard]] RecipeOptions as_processes(const RecipePlace& place);
+[[nodiscard]] RecipeOptions as_nodes(const RecipePlace& place);
 [[nodiscard]] RecipeOptions as_ds_config(const RecipePlace& place);  ///< a DeepSpeed config: path or contents
 [[nodiscard]] RecipeOptions as_optimizer(const RecipePlace& place);  ///< names of the HF Trainer's --optim
 [[nodiscard]] RecipeOptions as_model(const RecipePlace& place);  ///< a path is relative to the working folder
 /// Second row of the key that names the model, behind those of the method: whether its weights are packed
 /// already (translate.cpp).
 [[nodiscard]] RecipeOptions as_packed_model(const RecipePlace& place);
+
+/// Parts of an image-text model of the catalogue that can be frozen.
+struct ImageTextParts {
+  bool has_tower{}, has_projector{};
+};
+[[nodiscard]] ImageTextParts image_text_parts(const std::string& model);
+/// Returns the side in pixels of a square image of `pixels` pixels, where the catalogue's model can be
+/// planned with it and no more than `most_tokens` tokens stand for it.
+[[nodiscard]] std::optional<std::int64_t> square_image(const std::string& model, std::int64_t pixels,
+                                                       std::int64_t most_tokens);
 
 /// A name without the ending that says how its weights are packed: "Qwen/Qwen3-8B" of "Qwen/Qwen3-8B-AWQ".
 [[nodiscard]] std::string unpacked_name(const std::string& model);
@@ -115,6 +135,9 @@ struct RecipeTable {
 
 [[nodiscard]] const RecipeTable& recipe_table(RecipeFormat format);
 
+/// Returns the file that the value stands in.
+[[nodiscard]] std::string source_of(const RecipeText& text, const RecipeValue& value);
+
 /// A command line's row, and whose it is.
 struct FoundCommand {
   RecipeFormat format{};
@@ -127,7 +150,7 @@ struct FoundCommand {
 /// Throws InputError where the command trains nothing, or with what is not planned: "run.sh:3: swift infer
 /// runs a model, it trains nothing; accepted: a command that trains".
 void refuse_no_training(const RecipeText& text);
-/// The same by the keys of a format's file.
+/// Throws InputError where the keys of a format's file tell that it trains nothing.
 void refuse_no_training(const RecipeText& text, const RecipeTable& table);
 
 /// True if the value is false, 0, none or empty.

@@ -202,11 +202,9 @@ RecipeText read_recipe_text(std::string text, const std::string& file) {
   if (looks_like_json(made.text, file)) {
     made.syntax = RecipeSyntax::json;
     (void)parse_json(made.text, file);  // says better than YAML's grammar what is wrong
-  } else if (auto flags = shell_flags(made.text, file)) {
-    made.syntax = RecipeSyntax::shell;
-    made.root = std::move(flags->flags), made.command = std::move(flags->command);
-    made.command_line = flags->line;
-    return made;
+  } else if (auto script = read_shell_script(made.text, file)) {
+    script->file = file, script->text = std::move(made.text), script->syntax = RecipeSyntax::shell;
+    return std::move(*script);
   }
   made.root = YamlTree(made.text, file).document();
   if (made.root.kind != RecipeKind::map || made.root.entries.empty())

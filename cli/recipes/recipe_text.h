@@ -2,6 +2,7 @@
 // The text of a recipe as a tree in which every key and value knows where it stands.
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,7 +24,10 @@ struct RecipeValue {
   bool quoted{};        ///< of a scalar: it is text whatever it looks like
   std::size_t line{1};  ///< where it begins, from 1
   std::size_t last_line{1};
-  Span span{};                       ///< in the file's bytes; of a block only where it begins is exact
+  Span span{};  ///< in the file's bytes; of a block only where it begins is exact; empty: it stands nowhere
+  /// Holds what of it a script leaves open, as it is written there: "$WORLD_SIZE".
+  std::string open{};
+  std::size_t source{};  ///< the file that it stands in: 0 the recipe's own, n the nth of RecipeText::sources
   std::vector<RecipeEntry> entries;  ///< of a map, in the file's order
   std::vector<RecipeValue> items;    ///< of a list
 
@@ -43,6 +47,13 @@ struct RecipeEntry {
 /// The syntax of a recipe.
 enum class RecipeSyntax { yaml, json, shell };
 
+/// Names a part of a script that is not followed.
+struct RecipeNote {
+  std::string what;  ///< as it is written
+  std::size_t line{};
+  std::string why;
+};
+
 struct RecipeText {
   std::string file;  ///< as it was given
   std::string text;
@@ -50,7 +61,15 @@ struct RecipeText {
   RecipeValue root{};  ///< a map; of a command line its flags without dashes
   /// The words of a command line in front of its first flag, such as "swift sft".
   std::vector<std::string> command{};
-  std::size_t command_line{1};  ///< the line on which the command begins
+  std::size_t command_line{1};                 ///< the line on which the command begins
+  std::size_t command_end{};                   ///< where in the text the command's last word ends
+  std::optional<RecipeValue> config{};         ///< the path of a config that the command names
+  std::optional<RecipeValue> launch_config{};  ///< the path of a config of accelerate's that launches it
+  RecipeValue launch{};                 ///< a map: what accelerate launch says, in the keys of its config
+  std::vector<std::string> launcher{};  ///< keys of `root` that are torchrun's or deepspeed's
+  std::map<std::string, std::string> files{};  ///< files that the script writes itself
+  std::vector<RecipeNote> notes{};
+  std::vector<std::string> sources{};  ///< other files that values stand in
 };
 
 /// Reads YAML 1.1 as libyaml does, which is PyYAML's grammar; JSON; or a shell script whose last command has
@@ -58,16 +77,26 @@ struct RecipeText {
 /// else.
 [[nodiscard]] RecipeText read_recipe_text(std::string text, const std::string& file);
 
-struct ShellFlags {
-  std::vector<std::string> command;  ///< words in front of the first flag: "swift", "sft"
-  std::size_t line{1};               ///< where the command begins
-  RecipeValue flags;  ///< keys without dashes; NAME=value in front of the command is a key, too
-};
+/// Reads a shell script: of the first command that trains, else of the last command with flags, its flags:
+/// `--key value…`, `--key=value`, `--key`. Its environment's variables are keys, too. Nothing where the text
+/// has no such command. Throws InputError as follow_shell does.
+[[nodiscard]] std::optional<RecipeText> read_shell_script(std::string_view text, const std::string& file);
 
-/// The flags of the last command of a shell script that has such: `--key value…`, `--key=value`, `--key`.
-/// Quotes and lines that end in a backslash are understood, expansions are not: a value with "$" stays as it
-/// is. Nothing where no line begins a command with flags. Throws InputError for a quote that nothing closes.
-[[nodiscard]] std::optional<ShellFlags> shell_flags(std::string_view text, const std::string& file);
+/// Sets the value behind a dotted path; the last of equal keys counts.
+void put_path(RecipeValue& map, std::string_view path, RecipeEntry entry);
+
+/// Returns the text with the config that its command names below its flags. Throws InputError where that
+/// file is not there.
+[[nodiscard]] RecipeText with_named_config(RecipeText script);
+
+/// A file that a recipe names: what is in it, and where it is. Looked for among the files that the script
+/// writes, in the working folder, and in the recipe's folder and those above it.
+struct NamedFile {
+  std::string path;
+  std::string text;
+  bool is_written{};  ///< by the script itself: it is not on the disk
+};
+[[nodiscard]] std::optional<NamedFile> find_named(const RecipeText& recipe, const std::string& name);
 
 struct RecipeChange {
   std::string key;                   ///< dotted path

@@ -130,7 +130,7 @@ bool is_there(const fs::path& path) {
 }  // namespace
 
 void RecipePlace::fail(const std::string& found, const std::string& accepted) const {
-  throw InputError(fmt::format("{}:{}: {}", text.file, value.line, row.key), found, accepted);
+  throw InputError(fmt::format("{}:{}: {}", source_of(text, value), value.line, row.key), found, accepted);
 }
 
 std::string RecipePlace::scalar() const {
@@ -149,6 +149,18 @@ std::string RecipePlace::other(std::string_view path) const {
 bool RecipePlace::is_on(std::string_view path) const {
   const RecipeValue* found = text.root.find_path(path);
   return found != nullptr && boolean_of(*found).value_or(false);
+}
+
+bool RecipePlace::is_given(std::string_view option) const {
+  return std::ranges::find(asked.given, option) != asked.given.end();
+}
+
+void RecipePlace::not_planned(std::string why) const {
+  recipe.not_planned.push_back({std::string(row.key), value.line, std::move(why)});
+}
+
+std::string source_of(const RecipeText& text, const RecipeValue& value) {
+  return value.source == 0 || value.source > text.sources.size() ? text.file : text.sources[value.source - 1];
 }
 
 RecipeOptions as_text(const RecipePlace& place) {
@@ -199,6 +211,45 @@ RecipeOptions as_targets(const RecipePlace& place) {
   return options;
 }
 
+namespace {
+
+/// Nodes of a launcher: a number, or twice the same as in "2:2"; nothing where it is neither.
+std::optional<std::int64_t> nodes_of(std::string text) {
+  if (const std::size_t colon = text.find(':'); colon != std::string::npos) {
+    if (text.substr(0, colon) != text.substr(colon + 1)) return std::nullopt;
+    text.resize(colon);
+  }
+  constexpr std::size_t kDigits = 6;
+  if (text.empty() || text.size() > kDigits || text.find_first_not_of("0123456789") != std::string::npos)
+    return std::nullopt;
+  return std::stoll(text);
+}
+
+}  // namespace
+
+RecipeOptions as_processes(const RecipePlace& place) {
+  const std::string text = place.scalar();
+  if (text.empty() || text == "auto" || text == "gpu") return {};
+  std::int64_t nodes = 1;
+  for (const std::string_view key : {"NNODES", "nnodes", "num_nodes"}) {
+    const std::string said = place.other(key);
+    if (said.empty()) continue;
+    const auto number = nodes_of(said);
+    if (!number)
+      place.fail(fmt::format("on {} nodes", in_quotes(said)), "accepted: a number of nodes; --gpus, --nodes");
+    nodes = *number;
+  }
+  return {{"--gpus", std::to_string(parse_integer(place.row.key, text, 1, kMostGpus) * nodes)}};
+}
+
+RecipeOptions as_nodes(const RecipePlace& place) {
+  if (place.is_given("--gpus") || place.scalar().empty()) return {};
+  const auto nodes = nodes_of(place.scalar());
+  if (!nodes) place.fail(in_quotes(place.scalar()), "accepted: a number of nodes; --gpus, --nodes");
+  if (*nodes == 1) return {};
+  return {{"--nodes", std::to_string(*nodes)}};
+}
+
 RecipeOptions as_ds_config(const RecipePlace& place) {
   const RecipeOptions deepspeed{{"--framework", "deepspeed"}};
   if (place.value.kind == RecipeKind::nothing) return {};
@@ -211,9 +262,20 @@ RecipeOptions as_ds_config(const RecipePlace& place) {
   const auto word =
       std::ranges::find_if(place.row.words, [&](const auto& each) { return each.first == name; });
   if (word != place.row.words.end()) return typed_options(word->second);
-  for (const fs::path& folder : {fs::path(place.folder), fs::path()})
-    if (is_there(folder / name))
-      return {{"--framework", "deepspeed"}, {"--ds-config", (folder / name).lexically_normal().string()}};
+  if (name.starts_with('{')) {
+    place.recipe.ds_config = name;
+    return {{"--framework", "deepspeed"},
+            {"--ds-config", fmt::format("{}:{}", place.text.file, place.value.line)}};
+  }
+  if (is_there(fs::path(place.folder) / name))
+    return {{"--framework", "deepspeed"},
+            {"--ds-config", (fs::path(place.folder) / name).lexically_normal().string()}};
+  if (const auto found = find_named(place.text, name)) {
+    if (!found->is_written) return {{"--framework", "deepspeed"}, {"--ds-config", found->path}};
+    place.recipe.ds_config = found->text;
+    return {{"--framework", "deepspeed"},
+            {"--ds-config", fmt::format("{}: {}", place.text.file, found->path)}};
+  }
   place.recipe.not_planned.push_back(
       {std::string(place.row.key), place.value.line,
        fmt::format("{} is not there: stage and offload are left open; --ds-config or --zero says them",

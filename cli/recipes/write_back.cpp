@@ -55,15 +55,18 @@ const RecipeEntry* find_entry(const RecipeValue& map, std::string_view path) {
   return nullptr;
 }
 
+/// True if the text has the flag itself: it stands in no variable and in no config that the command names.
+bool is_placed(const RecipeEntry& entry) {
+  return entry.value.source == 0 && entry.key_span.end > entry.key_span.begin && entry.value.span.end > 0;
+}
+
+/// Flags that the text has not itself are added behind the command: the last of equal flags counts.
 std::string changed_shell(const RecipeText& recipe, const std::vector<RecipeChange>& changes) {
   std::vector<TextEdit> edits;
   std::string added;
-  std::size_t last = 0;  // where the command ends
-  for (const RecipeEntry& each : recipe.root.entries)
-    last = std::max({last, each.key_span.end, each.value.span.end});
   for (const RecipeChange& each : changes) {
     const RecipeEntry* entry = find_entry(recipe.root, each.key);
-    if (entry == nullptr) {
+    if (entry == nullptr || !is_placed(*entry)) {
       if (each.value) added += fmt::format(" \\\n    --{} {}", each.key, shell_quote(*each.value));
     } else if (!each.value) {
       edits.push_back({{entry->key_span.begin, std::max(entry->key_span.end, entry->value.span.end)}, ""});
@@ -73,7 +76,7 @@ std::string changed_shell(const RecipeText& recipe, const std::vector<RecipeChan
       edits.push_back({entry->value.span, shell_quote(*each.value)});
     }
   }
-  if (!added.empty()) edits.push_back({{last, last}, added});
+  if (!added.empty()) edits.push_back({{recipe.command_end, recipe.command_end}, added});
   return edited(recipe.text, edits);
 }
 

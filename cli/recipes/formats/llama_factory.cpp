@@ -108,7 +108,7 @@ std::vector<RecipeRow> llama_factory_rows() {
 
 /// Source: LLaMA-Factory 0.9.5 launcher.py.
 std::vector<RecipeCommand> llama_factory_commands() {
-  return {{.words = "llamafactory-cli train"},
+  return {{.words = "llamafactory-cli train", .config = "first"},
           {.words = "llamafactory-cli api", .does = "serves a model"},
           {.words = "llamafactory-cli chat", .does = "runs a model"},
           {.words = "llamafactory-cli export", .does = "merges or quantizes a model"},
@@ -117,7 +117,7 @@ std::vector<RecipeCommand> llama_factory_commands() {
           {.words = "llamafactory-cli webui", .does = "opens a web page"},
           {.words = "llamafactory-cli env", .does = "prints versions"},
           {.words = "llamafactory-cli version", .does = "prints a version"},
-          {.words = "lmf train"},
+          {.words = "lmf train", .config = "first"},
           {.words = "lmf export", .does = "merges or quantizes a model"}};
 }
 

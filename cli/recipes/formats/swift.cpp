@@ -90,7 +90,8 @@ std::vector<RecipeRow> swift_rows() {
        {{"dpo", "dpo"}, {"orpo", "orpo"}, {"simpo", "simpo"}, {"kto", "kto"}, {"rm", "reward"}}},
       {"sequence_parallel_size", "--sp", as_text},
       {"deepspeed_autotp_size", "--tp", as_text},
-      {"NPROC_PER_NODE", "--gpus", as_text},
+      {"NPROC_PER_NODE", "--gpus", as_processes},
+      {"NNODES", "--nodes", as_nodes},
       {"packing", "", as_word, {{"true", ""}, {"false", ""}}},
       {"freeze_llm", "", nullptr, {}, "which parts of an image-text model train: --freeze"},
       {"padding_free", "", nullptr, {}, "batches without padding"},
@@ -115,9 +116,9 @@ std::vector<RecipeRow> swift_rows() {
 /// Source: ms-swift 4.6 swift/cli/main.py, swift/cli/_megatron/main.py.
 std::vector<RecipeCommand> swift_commands() {
   constexpr std::string_view kMegatron = "Megatron-Core";
-  return {{.words = "swift sft"},
-          {.words = "swift pt"},
-          {.words = "swift rlhf"},
+  return {{.words = "swift sft", .config = "first"},
+          {.words = "swift pt", .config = "first"},
+          {.words = "swift rlhf", .config = "first"},
           {.words = "swift infer", .does = "runs a model"},
           {.words = "swift export", .does = "merges, quantizes or converts a model"},
           {.words = "swift merge-lora", .does = "merges adapters into a model"},

@@ -195,12 +195,12 @@ std::vector<RecipeRow> trl_rows() {
 
 /// Source: TRL 1.16 trl/cli/main.py, TRL 0.18 trl/cli.py.
 std::vector<RecipeCommand> trl_commands() {
-  return {{.words = "trl sft"},
-          {.words = "trl dpo"},
-          {.words = "trl kto"},
-          {.words = "trl grpo"},
-          {.words = "trl rloo"},
-          {.words = "trl reward"},
+  return {{.words = "trl sft", .config = "--config"},
+          {.words = "trl dpo", .config = "--config"},
+          {.words = "trl kto", .config = "--config"},
+          {.words = "trl grpo", .config = "--config"},
+          {.words = "trl rloo", .config = "--config"},
+          {.words = "trl reward", .config = "--config"},
           {.words = "trl vllm-serve", .does = "serves a model that generates for another command's training"},
           {.words = "trl env", .does = "prints versions"},
           {.words = "trl chat", .does = "runs a model"}};
