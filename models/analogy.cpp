@@ -1,9 +1,15 @@
+#include "models/analogy.h"
+
 #include <algorithm>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
+#include "models/architectures/descriptor.h"
+#include "models/architectures/parts.h"
 #include "models/config.h"
 
 namespace zplan {
@@ -34,7 +40,9 @@ const Json& text_part(const Json& config) {
   return config;
 }
 
-std::optional<ModelShape> shape_in(const Json& whole) {
+}  // namespace
+
+std::optional<ModelShape> shape_by_names(const Json& whole) {
   const Json& config = text_part(whole);
   ModelShape shape;
   shape.hidden_size = first_of(config, {"hidden_size", "n_embd", "d_model", "dim"});
@@ -68,6 +76,8 @@ std::optional<ModelShape> shape_in(const Json& whole) {
   return shape;
 }
 
+namespace {
+
 Json analogous_config(const ModelShape& shape) {
   Json config{{"model_type", shape.experts ? "qwen3_moe" : "llama"},
               {"hidden_size", shape.hidden_size},
@@ -94,8 +104,80 @@ Model analogue_of(const ModelShape& shape) {
   return read_config(JsonReader(config, "the analogous shape"));
 }
 
+namespace {
+
+using SizesOfTensors = std::map<std::pair<TensorRole, std::vector<std::int64_t>>, std::int64_t>;
+
+SizesOfTensors sizes_of(const std::vector<Tensor>& tensors) {
+  SizesOfTensors sizes;
+  for (const Tensor& each : tensors) ++sizes[{each.role, each.shape}];
+  return sizes;
+}
+
+/// Returns the elements of tensors that both lists have.
+double elements_in_both(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  const SizesOfTensors of_b = sizes_of(b);
+  double sum = 0;
+  for (const auto& [about, count] : sizes_of(a)) {
+    const auto found = of_b.find(about);
+    if (found == of_b.end()) continue;
+    double elements = 1;
+    for (const std::int64_t extent : about.second) elements *= static_cast<double>(extent);
+    sum += elements * static_cast<double>(std::min(count, found->second));
+  }
+  return sum;
+}
+
+/// Returns the share of the elements of two models of one depth that tensors of one size and role have.
+double likeness(const Inventory& a, const Inventory& b) {
+  if (a.layers.size() != b.layers.size()) return 0;
+  double both = elements_in_both(a.before, b.before) + elements_in_both(a.after, b.after);
+  std::map<std::pair<std::size_t, std::size_t>, double> of_kinds;
+  for (std::size_t i = 0; i < a.layers.size(); ++i) {
+    const std::pair kinds{a.layers[i], b.layers[i]};
+    auto known = of_kinds.find(kinds);
+    if (known == of_kinds.end())
+      known =
+          of_kinds
+              .emplace(kinds, elements_in_both(a.kinds[kinds.first].tensors, b.kinds[kinds.second].tensors))
+              .first;
+    both += known->second;
+  }
+  return 2 * both / std::max(1.0, approximate_elements(a) + approximate_elements(b));
+}
+
+/// Reads a config as another architecture's; nothing where that does not read it.
+std::optional<Model> read_as(const Json& config, const architectures::Descriptor& about) {
+  Json renamed = config;
+  renamed["model_type"] = about.model_type;
+  try {
+    Model model = about.read(JsonReader(renamed, "the analogous config"), about);
+    architectures::leave_whole(model.inventory, about.left_whole);
+    return model;
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+Model nearest_model(const Json& config, const Inventory& own, const ModelShape& shape) {
+  Model best = analogue_of(shape);
+  constexpr double kMoreAlike = 1e-4;
+  double most = likeness(own, best.inventory) + kMoreAlike;
+  for (const architectures::Descriptor& each : architectures::descriptors()) {
+    std::optional<Model> model = read_as(config, each);
+    if (!model) continue;
+    const double share = likeness(own, model->inventory);
+    if (share <= most) continue;
+    most = share + kMoreAlike;
+    best = *std::move(model);
+  }
+  return best;
+}
+
 std::optional<Model> model_by_analogy(const JsonReader& config) {
-  const auto shape = shape_in(config.raw());
+  const auto shape = shape_by_names(config.raw());
   if (!shape) return std::nullopt;
   Model model;
   try {

@@ -9,6 +9,7 @@
 
 #include "models/architectures/descriptor.h"
 #include "models/architectures/parts.h"
+#include "models/inventories/by_rules.h"
 #include "models/recorded/read.h"
 
 namespace zplan {
@@ -46,14 +47,19 @@ const Descriptor& descriptor_of_type(const JsonReader& config) {
                    accepted_words(given, supported_architectures()));
 }
 
+/// Returns the descriptor whose class the config lists in `architectures`.
+const Descriptor* descriptor_listed(const JsonReader& config) {
+  const auto classes = config.find("architectures");
+  if (!classes || !classes->raw().is_array()) return nullptr;
+  for (const JsonReader& item : classes->items())
+    for (const Descriptor& each : descriptors())
+      if (item.raw().is_string() && each.causal_lm_class == item.text()) return &each;
+  return nullptr;
+}
+
 /// Files without model_type (saved by other tools) may still list their class.
 const Descriptor& descriptor_of_class(const JsonReader& config) {
-  if (const auto classes = config.find("architectures"))
-    for (const JsonReader& item : classes->items()) {
-      const std::string given = item.text();
-      for (const Descriptor& each : descriptors())
-        if (each.causal_lm_class == given) return each;
-    }
+  if (const Descriptor* found = descriptor_listed(config)) return *found;
   throw InputError(model_type_place(config), "is missing", accepted_words("", supported_architectures()));
 }
 
@@ -79,6 +85,22 @@ Model described(const JsonReader& config) {
   Model model = about.read(config, about);
   architectures::leave_whole(model.inventory, about.left_whole);
   return model;
+}
+
+/// Returns a model under a name of its own that lists a described class (Kimi K2: DeepseekV3ForCausalLM), by
+/// analogy with that: its own code may differ.
+std::optional<Model> of_listed_class(const JsonReader& config) {
+  const Descriptor* about = descriptor_listed(config);
+  if (about == nullptr) return std::nullopt;
+  try {
+    Model model = about->read(config, *about);
+    architectures::leave_whole(model.inventory, about->left_whole);
+    model.analogue = std::make_shared<const Model>(model);
+    model.shape.architecture = config.text_or("model_type", "unknown");
+    return model;
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
 }
 
 /// Adds how the model runs with images. Errors in its tower are reported only if images are requested.
@@ -120,17 +142,23 @@ std::optional<Model> with_tower(const JsonReader& config) {
   std::optional<Model> model = recorded_model(config);
   if (model && model->recorded) return model;
   if (std::optional<Model> whole = image_text_on_text(config)) return whole;
+  if (!model || descriptor_named(config) == nullptr)
+    if (std::optional<Model> by_rules = model_by_rules(config)) return by_rules;
   if (model && descriptor_named(config) != nullptr)
     model->analogue = std::make_shared<Model>(described(config));
   return model;
 }
 
-/// Returns the model of an architecture without a descriptor: as recorded, or by analogy.
+/// Returns the model of an architecture without a descriptor: as recorded, with the tensors that transformers
+/// gives it, or by analogy.
 std::optional<Model> undescribed(const JsonReader& config) {
   if (!config.has("model_type") || descriptor_named(config) != nullptr) return std::nullopt;
   if (!is_a_name(config.at("model_type").text())) return std::nullopt;
   std::optional<Model> recorded = recorded_model(config);
   if (recorded && recorded->recorded) return recorded;
+  if (std::optional<Model> by_rules = model_by_rules(config)) return by_rules;
+  if (!recorded)
+    if (std::optional<Model> listed = of_listed_class(config)) return listed;
   return recorded ? std::move(recorded) : model_by_analogy(config);
 }
 

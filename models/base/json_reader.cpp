@@ -52,11 +52,28 @@ struct Watch {
   }
 };
 
-}  // namespace
+/// Returns the text with numbers in place of the words that Python's json writes for floats that JSON has no
+/// number for: Infinity is the largest of so many characters, NaN is left out.
+std::string without_bare_words(std::string_view text) {
+  std::string made;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string_view rest = text.substr(i);
+    if (!in_string && rest.starts_with("Infinity")) {
+      made += "1.79e308", i += 7;
+    } else if (!in_string && rest.starts_with("NaN")) {
+      made += "null", i += 2;
+    } else {
+      if (text[i] == '"') in_string = !in_string;
+      made += text[i];
+      if (in_string && text[i] == '\\' && i + 1 < text.size()) made += text[++i];
+    }
+  }
+  return made;
+}
 
-Json parse_json(std::string_view text, const std::string& source) {
-  if (static_cast<std::int64_t>(text.size()) > kLargest)
-    throw InputError(source, fmt::format("{} bytes", text.size()), "accepted: JSON of at most 64 MiB");
+/// Parses JSON as the standard has it.
+Json parse_strictly(std::string_view text, const std::string& source) {
   Watch watch{source, {}};
   try {
     return Json::parse(text, std::ref(watch));
@@ -71,6 +88,16 @@ Json parse_json(std::string_view text, const std::string& source) {
   } catch (const Json::exception&) {
     throw InputError(source, "not JSON: a number that no 64-bit value can hold", "accepted: a JSON document");
   }
+}
+
+}  // namespace
+
+Json parse_json(std::string_view text, const std::string& source) {
+  if (static_cast<std::int64_t>(text.size()) > kLargest)
+    throw InputError(source, fmt::format("{} bytes", text.size()), "accepted: JSON of at most 64 MiB");
+  if (text.find("Infinity") == std::string_view::npos && text.find("NaN") == std::string_view::npos)
+    return parse_strictly(text, source);
+  return parse_strictly(without_bare_words(text), source);
 }
 
 std::string read_file(const std::string& path, std::int64_t limit_bytes) {
