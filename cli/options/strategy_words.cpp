@@ -15,8 +15,8 @@ namespace {
 [[noreturn]] void unknown_part(std::string_view text, std::string_view part) {
   std::vector<std::string> words{"zero0", "zero1",      "zero2", "zero3", "tp2", "tp4",
                                  "tp8",   "no-reshard", "fsdp",  "ddp",   "b2",  "a2"};
-  for (const char* word :
-       {"sp2", "sp4", "sp8", "cp2", "cp4", "cp8", "ep2", "ep4", "ep8", "tiled-mlp", "tiled-loss"})
+  for (const char* word : {"sp2", "sp4", "sp8", "cp2", "cp4", "cp8", "ep2", "ep4", "ep8", "replicas2",
+                           "tiled-mlp", "tiled-loss"})
     words.emplace_back(word);
   for (const std::string& name : all_names<CheckpointOffload>())
     if (name != "none") words.push_back("checkpoint-offload-" + name);
@@ -38,7 +38,7 @@ std::string_view kind_of(std::string_view part) {
   for (const std::string_view kind : {"tiled-mlp", "tiled-loss"})
     if (part.starts_with(kind)) return kind;
   for (const std::string_view kind : {"offload-", "checkpointing-", "checkpoint-offload-", "rotate-", "zero",
-                                      "tp", "sp", "cp", "ep", "b", "a"})
+                                      "tp", "sp", "cp", "ep", "replicas", "b", "a"})
     if (part.starts_with(kind) && part.size() > kind.size()) return kind;
   return {};
 }
@@ -114,6 +114,7 @@ bool take_value(PinnedStrategy& strategy, std::string_view kind, std::string_vie
   if (kind == "sp") return take_degree(strategy.sequence_parallel, kind, value);
   if (kind == "cp") return take_degree(strategy.context_parallel, kind, value);
   if (kind == "ep") return take_degree(strategy.expert_parallel, kind, value);
+  if (kind == "replicas") return take_degree(strategy.replicas, kind, value);
   if (kind == "tiled-mlp") return take_tiles(strategy.long_context.tiled_mlp, kind, value);
   if (kind == "tiled-loss") return take_tiles(strategy.long_context.tiled_loss, kind, value);
   if (kind == "offload-") return take_name(strategy.offload, value);
@@ -185,6 +186,7 @@ SearchSpace pinned(SearchSpace space, const PinnedStrategy& strategy) {
   space.sequence_parallel = {strategy.sequence_parallel};
   space.context_parallel = {strategy.context_parallel};
   space.expert_parallel = {strategy.expert_parallel};
+  space.replicas = {strategy.replicas};
   space.long_context = merged(space.long_context, strategy.long_context);
   space.offloads = {strategy.offload};
   space.checkpointing = strategy.checkpointing;
@@ -205,6 +207,7 @@ std::vector<std::pair<std::string, std::string>> token_options(const Strategy& s
     options.emplace_back("--cp-rotate", to_name(s.long_context.rotation));
   }
   if (s.layout.expert > 1) options.emplace_back("--ep", fmt::format("{}", s.layout.expert));
+  if (s.layout.replicate > 1) options.emplace_back("--dp-replicate", fmt::format("{}", s.layout.replicate));
   if (s.long_context.checkpoint_offload != CheckpointOffload::none)
     options.emplace_back("--checkpoint-offload", to_name(s.long_context.checkpoint_offload));
   if (s.long_context.tiled_mlp != 0) options.emplace_back("--tiled-mlp", tiles(s.long_context.tiled_mlp));

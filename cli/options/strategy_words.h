@@ -23,7 +23,7 @@ struct PinnedStrategy {
   Checkpointing checkpointing{Checkpointing::full};
   std::optional<std::int64_t> micro_batch_size{}, gradient_accumulation_steps{};
   std::optional<Method> method{};
-  std::int64_t sequence_parallel{1}, context_parallel{1}, expert_parallel{1};
+  std::int64_t sequence_parallel{1}, context_parallel{1}, expert_parallel{1}, replicas{1};
   LongContext long_context{};
   bool operator==(const PinnedStrategy&) const = default;
 };
@@ -32,8 +32,8 @@ struct PinnedStrategy {
 /// whose sharding it is. `checkpointing` is what holds where the text does not say.
 [[nodiscard]] PinnedStrategy parse_strategy(std::string_view text, Checkpointing checkpointing);
 
-/// Options beside --zero, --tp and --offload that say what of a strategy divides or tiles a sample's tokens;
-/// none of those that are as they are left.
+/// Options beside --zero, --tp and --offload that say what of a strategy divides or tiles a sample's tokens,
+/// and its replicas; none of those that are as they are left.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> token_options(const Strategy& strategy);
 
 /// True if a word of the command line names a file and not a strategy: it ends in ".json" or holds a "/".

@@ -132,12 +132,23 @@ Json rollout_json(const Model& model, const Training& training) {
   return json;
 }
 
+/// The modules that get adapters: of "q_v" those of this model's queries and values.
+std::vector<std::string> adapted_modules(const Model& model, const LoraTargets& targets) {
+  if (targets.modules != std::vector<std::string>{"q_v"}) return targets.modules;
+  std::vector<std::string> names;
+  const auto add = [&names](const Tensor& tensor, int) {
+    if (std::ranges::find(names, tensor.module) == names.end()) names.push_back(tensor.module);
+  };
+  for_each_tensor(lora_adapters(model, 1, targets), add);
+  return names;
+}
+
 Json training_json(const Model& model, const Training& training, Framework framework) {
   const bool adapters = training.method != Method::full;
   Json json = {
       {"method", name_json(training.method)},
       {"lora_rank", adapters ? Json(training.lora_rank) : Json(nullptr)},
-      {"lora_targets", adapters ? Json(training.lora_targets.modules) : Json(nullptr)},
+      {"lora_targets", adapters ? Json(adapted_modules(model, training.lora_targets)) : Json(nullptr)},
       {"lora_dropout", adapters ? Json(training.lora_dropout) : Json(nullptr)},
       {"quantization", training.method == Method::qlora ? name_json(training.quantization) : Json(nullptr)},
       {"prepares_kbit_training", training.prepares_kbit_training},
@@ -183,6 +194,7 @@ void add_tokens(Json& out, const Strategy& s) {
   if (s.layout.context > 1)
     out["context_parallel"] = s.layout.context, out["key_rotation"] = name_json(s.long_context.rotation);
   if (s.experts.enabled) out["expert_parallel"] = s.layout.expert;
+  if (s.layout.replicate > 1) out["dp_replicate"] = s.layout.replicate;
   if (s.long_context.tiled_mlp != 0) out["tiled_mlp"] = tiles_json(s.long_context.tiled_mlp);
   if (s.long_context.tiled_loss != 0) out["tiled_loss"] = tiles_json(s.long_context.tiled_loss);
   if (s.long_context.checkpoint_offload != CheckpointOffload::none)
@@ -433,6 +445,7 @@ Json schedule_json(const Report& report) {
   if (strategy.layout.sequence > 1) out["sequence_parallel"] = strategy.layout.sequence;
   if (strategy.layout.context > 1) out["context_parallel"] = strategy.layout.context;
   if (strategy.layout.expert > 1) out["expert_parallel"] = strategy.layout.expert;
+  if (strategy.layout.replicate > 1) out["dp_replicate"] = strategy.layout.replicate;
   if (strategy.layout.data_before_expert) out["data_before_expert"] = true;
   return out;
 }

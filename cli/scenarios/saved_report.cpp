@@ -83,11 +83,13 @@ Strategy strategy_at(const JsonReader& from) {
   constexpr std::int64_t kMostRanks = 1'000'000;
   ExpertParallel experts;
   experts.enabled = from.has("expert_parallel");
+  const std::int64_t replicas = from.integer_or("dp_replicate", 1, 1, kMostRanks);
   return {.zero_stage = static_cast<int>(from.at("zero_stage").integer(0, 3)),
           .layout = {.tensor = count_at(from, "tensor_parallel"),
                      .sequence = from.integer_or("sequence_parallel", 1, 1, kMostRanks),
                      .context = from.integer_or("context_parallel", 1, 1, kMostRanks),
-                     .shard = count_at(from, "data_parallel"),
+                     .shard = count_at(from, "data_parallel") / replicas,
+                     .replicate = replicas,
                      .expert = from.integer_or("expert_parallel", 1, 1, kMostRanks)},
           .offload_optimizer = name_at<OffloadDevice>(from, "offload_optimizer"),
           .offload_parameters = name_at<OffloadDevice>(from, "offload_parameters"),

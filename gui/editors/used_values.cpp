@@ -68,6 +68,7 @@ constexpr std::array kUsed{
     Used{"--sp", [](const Planned& p) { return number(strategy(p).layout.sequence); }},
     Used{"--ep", [](const Planned& p) { return number(strategy(p).layout.expert); }},
     Used{"--cp", [](const Planned& p) { return number(strategy(p).layout.context); }},
+    Used{"--dp-replicate", [](const Planned& p) { return number(strategy(p).layout.replicate); }},
     Used{"--cp-rotate", [](const Planned& p) { return name(strategy(p).long_context.rotation); }},
     Used{"--checkpoint-offload",
          [](const Planned& p) { return name(strategy(p).long_context.checkpoint_offload); }},

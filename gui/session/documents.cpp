@@ -157,8 +157,8 @@ void Documents::add_variant(const std::string& option, const std::string& path) 
   std::vector<std::pair<std::string, std::string>> changes{{option, file}};
   // The config sets these; an option that contradicts it is an error.
   if (option == "--ds-config")
-    for (const char* each : {"--zero", "--offload", "--tp", "--sp", "--cp", "--ep", "--buckets",
-                             "--grad-accum", "--global-batch"})
+    for (const char* each : {"--zero", "--offload", "--tp", "--sp", "--cp", "--ep", "--dp-replicate",
+                             "--buckets", "--grad-accum", "--global-batch"})
       changes.emplace_back(each, "");
   session_.add({.name = session_.free_name(qt(name_of_file(path))).toStdString(),
                 .arguments = with_options(arguments, changes)});

@@ -1493,6 +1493,14 @@
         <translation>专家并行</translation>
     </message>
     <message>
+        <source>Replicas</source>
+        <translation>副本</translation>
+    </message>
+    <message>
+        <source>copies of what FSDP2 shards (hybrid sharding) to consider, such as 1,2 [1]</source>
+        <translation>FSDP2 分片的副本数（混合分片），如 1,2 [1]</translation>
+    </message>
+    <message>
         <source>Routing of tokens</source>
         <translation>路由</translation>
     </message>

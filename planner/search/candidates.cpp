@@ -51,12 +51,14 @@ std::vector<ParallelLayout> layouts(const Question& q) {
         const bool both_open = q.space.sequence_parallel.size() > 1 || q.space.context_parallel.size() > 1;
         if (sequence > 1 && context > 1 && both_open) continue;
         for (const std::int64_t expert : degrees(q.space.expert_parallel))
-          all.push_back(ParallelLayout{.tensor = tensor,
-                                       .sequence = sequence,
-                                       .context = context,
-                                       .expert = expert,
-                                       .data_before_expert = q.space.data_before_expert}
-                            .filling(q.cluster.gpus));
+          for (const std::int64_t replicate : degrees(q.space.replicas))
+            all.push_back(ParallelLayout{.tensor = tensor,
+                                         .sequence = sequence,
+                                         .context = context,
+                                         .replicate = replicate,
+                                         .expert = expert,
+                                         .data_before_expert = q.space.data_before_expert}
+                              .filling(q.cluster.gpus));
       }
   return all;
 }
@@ -81,6 +83,7 @@ SearchSpace pinned_to(SearchSpace space, const Strategy& s) {
   space.sequence_parallel = {s.layout.sequence};
   space.context_parallel = {s.layout.context};
   space.expert_parallel = {s.layout.expert};
+  space.replicas = {s.layout.replicate};
   space.experts = s.experts, space.data_before_expert = s.layout.data_before_expert;
   space.offloads = {{s.offload_optimizer, s.offload_parameters}};
   space.checkpointing = s.checkpointing;

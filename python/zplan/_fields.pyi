@@ -928,6 +928,8 @@ class Schedule(Value):
     sequence_parallel: int | None = None
     # ranks that divide a sample's tokens in a ring; absent: 1
     context_parallel: int | None = None
+    # copies of what FSDP2 shards (hybrid sharding); absent: 1
+    dp_replicate: int | None = None
     # ranks that divide a layer's experts under DeepSpeed's AutoEP; absent: experts are not replaced
     expert_parallel: int | None = None
     # expert-parallel groups are of every (ranks / expert_parallel)-th rank; absent: of neighbours
@@ -1039,6 +1041,8 @@ class Strategy(Value):
     sequence_parallel: int = 1
     # ranks that divide a sample's tokens in a ring; absent: 1
     context_parallel: int = 1
+    # copies of what FSDP2 shards (hybrid sharding); absent: 1
+    dp_replicate: int = 1
     # ranks that divide a layer's experts under DeepSpeed's AutoEP; absent: 1
     expert_parallel: int = 1
     # "allgather" or "alltoall", of a ring

@@ -100,6 +100,7 @@ class _OfPlanSearchHardwareCompareFitCheck(TypedDict, total=False):
     zero: Integers
     cp: Integers
     ep: Integers
+    dp_replicate: Integers
     cp_rotate: Literal["allgather", "alltoall"]
     offload: Names
 

@@ -57,6 +57,26 @@ TEST(FrameworkOption, TheConfigIsAccelerates) {
   EXPECT_EQ(ddp.at("fsdp_config"), nullptr);
 }
 
+// Hybrid sharding: each copy is shared by half of the GPUs.
+TEST(FrameworkOption, ReplicasAreCopiesOfWhatIsSharded) {
+  const std::string question = "--model 8B --gpus 8 --mem 80 --framework fsdp --zero 3 --offload none";
+  const json hybrid = report(question + " --dp-replicate 2");
+  const json& plan = plan_of(hybrid, "fsdp+replicas2");
+  EXPECT_EQ(plan.at("strategy").at("dp_replicate"), 2);
+  EXPECT_EQ(plan.at("strategy").at("data_parallel"), 8);
+  const json whole = report(question);
+  const json& memory = plan_of(whole, "fsdp").at("memory");
+  EXPECT_FALSE(plan_of(whole, "fsdp").at("strategy").contains("dp_replicate"));
+  EXPECT_NEAR(plan.at("memory").at("optimizer_states").get<double>(),
+              2 * memory.at("optimizer_states").get<double>(), 1e4);  // each tensor is rounded up
+  const json& degrees = hybrid.at("fsdp_config").at("parallelism_config");
+  EXPECT_EQ(degrees.at("parallelism_config_dp_replicate_size"), 2);
+  EXPECT_EQ(degrees.at("parallelism_config_dp_shard_size"), 4);
+  const Result refused = in_process(question + " --dp-replicate 3");
+  EXPECT_EQ(refused.status, kBadInput);
+  EXPECT_THAT(refused.err, HasSubstr("replicas do not divide"));
+}
+
 TEST(FrameworkOption, EmitsYamlAndJsonWhereTheFileIsCalledSo) {
   const Folder folder;
   const std::vector<std::string> question =

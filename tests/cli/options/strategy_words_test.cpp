@@ -60,6 +60,9 @@ TEST(StrategyWords, ReadsWhatDividesAndTilesTokens) {
   const PinnedStrategy again = parse_strategy("cp4+fsdp+rotate-alltoall", Checkpointing::full);
   EXPECT_EQ(again.context_parallel, 4);
   EXPECT_EQ(again.long_context.rotation, KeyRotation::all_to_all);
+  const Strategy hybrid{.zero_stage = 3, .layout = {.shard = 4, .replicate = 2}};
+  EXPECT_EQ(plan_id(Framework::fsdp, hybrid), "fsdp+replicas2");
+  EXPECT_EQ(parse_strategy("fsdp+replicas2", Checkpointing::full).replicas, 2);
 }
 
 TEST(StrategyWords, PartsComeInAnyOrder) {
