@@ -11,6 +11,7 @@
 #include <set>
 #include <sstream>
 
+#include "cli/document/text.h"
 #include "cli/recipes/recipe_table.h"
 #include "models/base/embedded.h"
 #include "models/base/error.h"
@@ -62,6 +63,9 @@ RecipeFormat format_of(const RecipeText& text) {
   if (const auto format = format_of_command(text.command)) return *format;
   for (const RecipeFormat format : kOneTells)
     if (found(format) > 0) return format;
+  // Options of scripts that take TrainingArguments beside them.
+  for (const std::string_view key : {"train_file_dir", "lora_enable", "disable_flash_attn2", "freeze_merger"})
+    if (has(text.root, key)) return transformers;
   const RecipeFormat best = *std::ranges::max_element(kMostTell, {}, found);
   if (found(best) > 0) return best;
   if (found(transformers) > 0) return has(text.root, "model_name_or_path") ? trl : transformers;
@@ -99,6 +103,12 @@ class RecipeReader {
     for (const RecipeRow& row : table_.rows) take(row);
     for (const RecipeDefault& each : table_.defaults) fill(each);
     sort_rest(text_.root, "");
+    for (const RepeatedKey& each : text_.repeated)
+      recipe_.settings.push_back({.key = each.key,
+                                  .line = each.line,
+                                  .value = {},
+                                  .options = {},
+                                  .unused = fmt::format("line {} says it again", each.later_line)});
     return std::move(recipe_);
   }
 
@@ -288,6 +298,37 @@ const RecipeTable& recipe_table(RecipeFormat format) {
 }
 
 std::string_view trainers_of(RecipeFormat format) { return recipe_table(format).trainers; }
+
+namespace {
+
+std::string filled(std::string text, std::string_view name, const std::string& value) {
+  const std::size_t at = text.find(name);
+  return at == std::string::npos ? text : text.replace(at, name.size(), value);
+}
+
+}  // namespace
+
+std::string recipe_command(const std::vector<Recipe>& recipes, std::int64_t gpus,
+                           std::string_view objective) {
+  const auto launches = [](const Recipe& each) { return each.format == RecipeFormat::accelerate; };
+  const auto training = std::ranges::find_if_not(recipes, launches);
+  const auto launch = std::ranges::find_if(recipes, launches);
+  const std::string launcher =
+      launch == recipes.end() ? std::string() : " --config_file " + shell_quote(launch->file);
+  if (training == recipes.end()) return launcher.empty() ? "" : "accelerate launch" + launcher + " train.py";
+  const std::string file = shell_quote(training->file);
+  if (training->file.ends_with(".sh")) return "bash " + file;
+  const std::string_view pattern = recipe_table(training->format).launch;
+  if (pattern.empty()) return {};
+  constexpr std::array<std::string_view, 5> kOfTrl{"sft", "dpo", "kto", "grpo", "reward"};
+  if (training->format == RecipeFormat::trl && std::ranges::find(kOfTrl, objective) == kOfTrl.end())
+    return {};
+  std::string line = filled(std::string(pattern), "{file}", file);
+  line = filled(filled(line, "{gpus}", std::to_string(gpus)), "{objective}", std::string(objective));
+  if (launch != recipes.end() && training->format == RecipeFormat::trl)
+    line += " --accelerate_config " + shell_quote(launch->file);
+  return line;
+}
 
 Recipe read_recipe(std::string text, const std::string& file, const RecipeAsked& asked) {
   RecipeText read = read_recipe_text(std::move(text), file);

@@ -79,6 +79,11 @@ struct RecipeAsked {
 /// zplan does not take.
 [[nodiscard]] Recipe read_recipe(std::string text, const std::string& file, const RecipeAsked& asked);
 
+/// Returns the trainer's own command that starts the recipes' training, such as "axolotl train qlora.yaml";
+/// empty where none is known. An accelerate config among them launches it.
+[[nodiscard]] std::string recipe_command(const std::vector<Recipe>& recipes, std::int64_t gpus,
+                                         std::string_view objective);
+
 /// The trainers whose defaults a format implies, as --trainer takes them; empty: none.
 [[nodiscard]] std::string_view trainers_of(RecipeFormat format);
 

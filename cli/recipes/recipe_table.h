@@ -34,6 +34,8 @@ struct RecipePlace {
   [[nodiscard]] bool is_on(std::string_view path) const;
   [[nodiscard]] bool is_given(std::string_view option) const;
   void not_planned(std::string why) const;
+  /// Adds the key to those that matter and are not planned.
+  void note(std::string why) const;
 };
 
 using TranslateRecipe = RecipeOptions (*)(const RecipePlace& place);
@@ -92,6 +94,8 @@ struct RecipeTable {
   std::vector<NoTraining> trains_nothing{};
   /// Names what trains: "a command that trains (swift pt, sft, rlhf)"; empty: "a config of a training".
   std::string_view trains{};
+  /// Starts a training by a file: "axolotl train {file}"; {gpus} and {objective} stand for these, too.
+  std::string_view launch{};
 };
 
 // Translations.
@@ -119,6 +123,8 @@ struct ImageTextParts {
 /// planned with it and no more than `most_tokens` tokens stand for it.
 [[nodiscard]] std::optional<std::int64_t> square_image(const std::string& model, std::int64_t pixels,
                                                        std::int64_t most_tokens);
+/// True if the recipe trains LoRA adapters, which leave the other weights alone.
+[[nodiscard]] bool trains_adapters(const RecipePlace& place);
 
 /// A name without the ending that says how its weights are packed: "Qwen/Qwen3-8B" of "Qwen/Qwen3-8B-AWQ".
 [[nodiscard]] std::string unpacked_name(const std::string& model);
@@ -158,6 +164,9 @@ void refuse_no_training(const RecipeText& text, const RecipeTable& table);
 
 /// Rows of transformers' TrainingArguments, which most formats have as they are.
 [[nodiscard]] std::vector<RecipeRow> training_arguments_rows();
+
+/// Rows of fsdp_config as TrainingArguments and axolotl take it: each key with and without "fsdp_".
+[[nodiscard]] std::vector<RecipeRow> fsdp_section_rows();
 
 /// True if the project's own parser has a field of the path's last part. Source: known_keys.json.
 [[nodiscard]] bool is_known_key(RecipeFormat format, std::string_view path);

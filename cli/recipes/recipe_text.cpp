@@ -4,10 +4,12 @@
 #include <yaml.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 
 #include "models/base/error.h"
 #include "models/base/json_reader.h"
@@ -18,22 +20,97 @@ namespace {
 
 constexpr std::size_t kMostNodes = 100'000, kDeepest = 64;
 
+// Plain numbers, as PyYAML resolves them. Source: PyYAML 6 resolver.py, constructor.py construct_yaml_int.
+
+bool all_of(std::string_view text, std::string_view characters) {
+  return text.find_first_not_of(characters) == std::string_view::npos;
+}
+
+/// Digits of a base, with underscores among them, as a number; nothing where it has others or is too large.
+std::optional<std::int64_t> digits(std::string text, std::string_view allowed, int base) {
+  if (!all_of(text, std::string(allowed) + "_")) return std::nullopt;
+  std::erase(text, '_');
+  std::int64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number, base);
+  if (error != std::errc() || at != end) return std::nullopt;
+  return number;
+}
+
+/// "1:30" is 90: groups of sixty behind the first.
+std::optional<std::int64_t> sexagesimal(const std::string& text) {
+  std::int64_t number = 0;
+  std::istringstream groups(text);
+  bool is_first = true;
+  for (std::string group; std::getline(groups, group, ':'); is_first = false) {
+    const auto value = digits(group, "0123456789", 10);
+    if (!value || *value > (is_first ? 1'000'000'000 : 59) || number > 1'000'000'000'000) return std::nullopt;
+    if (is_first ? group.front() == '0' : group.size() > 2 || group.find('_') != std::string::npos)
+      return std::nullopt;
+    number = number * 60 + *value;
+  }
+  return number;
+}
+
+std::optional<std::int64_t> whole_number(const std::string& text) {
+  constexpr std::string_view kDecimal = "0123456789";
+  if (text.starts_with("0b")) return digits(text.substr(2), "01", 2);
+  if (text.starts_with("0x")) return digits(text.substr(2), "0123456789abcdefABCDEF", 16);
+  if (text.size() > 1 && text.front() == '0') return digits(text, "01234567", 8);
+  if (text.find(':') != std::string::npos) return text.ends_with(':') ? std::nullopt : sexagesimal(text);
+  return digits(text, kDecimal, 10);
+}
+
+/// "1_000.5", whose underscores mean nothing; a number without a point is none.
+bool is_fraction(std::string_view text) {
+  const std::size_t point = text.find('.');
+  if (point == std::string_view::npos) return false;
+  const std::string_view whole = text.substr(0, point);
+  std::string_view rest = text.substr(point + 1);
+  if (const std::size_t e = rest.find_first_of("eE"); e != std::string_view::npos) {
+    const std::string_view power = rest.substr(e + 1);
+    if (power.size() < 2 || (power.front() != '+' && power.front() != '-') ||
+        !all_of(power.substr(1), "0123456789"))
+      return false;
+    rest = rest.substr(0, e);
+  }
+  const bool has_digit = !whole.empty() || !rest.empty();
+  return has_digit && !whole.starts_with('_') && all_of(whole, "0123456789_") && all_of(rest, "0123456789_");
+}
+
+/// The plain scalar as its number is usually written: 500_000 as 500000, 0x10 as 16. Other text stays.
+std::string usual_number(std::string text) {
+  if (text.empty() || text.find_first_of("0123456789") == std::string::npos) return text;
+  const bool is_signed = text.front() == '-' || text.front() == '+';
+  const std::string bare = text.substr(is_signed ? 1 : 0);
+  if (bare.empty() || bare.front() == '_') return text;
+  const std::string sign = text.front() == '-' ? "-" : "";
+  if (const auto number = whole_number(bare)) return sign + std::to_string(*number);
+  if (is_fraction(bare)) std::erase(text, '_');
+  return text;
+}
+
 /// libyaml's events of one document, turned into a tree.
 class YamlTree {
  public:
   YamlTree(std::string_view text, const std::string& file) : file_(file) {
     if (yaml_parser_initialize(&parser_) == 0) throw InputError(file, "no memory to read it", "");
     yaml_parser_set_encoding(&parser_, YAML_UTF8_ENCODING);
+    // libyaml takes a byte order mark for a column of the first line.
+    constexpr std::string_view kMark = "\xEF\xBB\xBF";
+    const std::size_t begin = text.starts_with(kMark) ? kMark.size() : 0;
     // Marks count characters, edits bytes.
-    for (std::size_t i = 0; i < text.size(); ++i)
+    for (std::size_t i = begin; i < text.size(); ++i)
       if ((static_cast<unsigned char>(text[i]) & 0xC0U) != 0x80U) bytes_.push_back(i);
     bytes_.push_back(text.size());
-    if (text.starts_with("\xEF\xBB\xBF")) bytes_.erase(bytes_.begin());
+    text.remove_prefix(begin);
     yaml_parser_set_input_string(&parser_, reinterpret_cast<const unsigned char*>(text.data()), text.size());
   }
   ~YamlTree() { yaml_parser_delete(&parser_); }
   YamlTree(const YamlTree&) = delete;
   YamlTree& operator=(const YamlTree&) = delete;
+
+  [[nodiscard]] const std::vector<RepeatedKey>& repeated() const { return repeated_; }
 
   RecipeValue document() {
     expect(next(), YAML_STREAM_START_EVENT);
@@ -107,7 +184,8 @@ class YamlTree {
   static void scalar(const yaml_event_t& event, RecipeValue& made) {
     const auto& from = event.data.scalar;
     made.text.assign(reinterpret_cast<const char*>(from.value), from.length);
-    made.quoted = from.style != YAML_PLAIN_SCALAR_STYLE;
+    const std::string tag = from.tag != nullptr ? text_of(from.tag) : std::string();
+    made.quoted = from.style != YAML_PLAIN_SCALAR_STYLE || tag == YAML_STR_TAG || tag == "!";
     // A block scalar ends behind its last line's end.
     made.last_line = event.end_mark.line + (event.end_mark.column == 0 ? 0 : 1);
     made.last_line = std::max(made.last_line, made.line);
@@ -115,6 +193,7 @@ class YamlTree {
                                        made.text == "Null" || made.text == "NULL");
     made.kind = null ? RecipeKind::nothing : RecipeKind::scalar;
     if (null) made.text.clear();
+    if (!made.quoted) made.text = usual_number(std::move(made.text));
   }
 
   void list(RecipeValue& made, std::size_t depth) {
@@ -125,6 +204,7 @@ class YamlTree {
   }
 
   void map(RecipeValue& made, std::size_t depth) {
+    std::vector<RecipeEntry> merged;
     Event each = next();
     for (; each->type != YAML_MAPPING_END_EVENT; each = next()) {
       if (each->type != YAML_SCALAR_EVENT)
@@ -133,13 +213,42 @@ class YamlTree {
                         .line = line_of(each->start_mark),
                         .key_span = span_of(*each),
                         .value = {}};
-      if (made.find(entry.key) != nullptr)
-        fail(entry.line, fmt::format("{} stands there twice", in_quotes(entry.key)), "accepted: once");
+      const bool merges = entry.key == "<<" && each->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
       entry.value = value(next(), depth + 1);
       made.last_line = std::max(made.last_line, entry.value.last_line);
-      made.entries.push_back(std::move(entry));
+      if (merges)
+        merge(entry, merged);
+      else
+        add(made, std::move(entry));
     }
     made.span.end = byte(each->end_mark.index);
+    for (RecipeEntry& from : merged)
+      if (made.find(from.key) == nullptr) made.entries.push_back(std::move(from));
+  }
+
+  /// The later of two keys counts, as in a Python dict.
+  void add(RecipeValue& made, RecipeEntry entry) {
+    const auto before = std::ranges::find(made.entries, entry.key, &RecipeEntry::key);
+    if (before == made.entries.end()) return made.entries.push_back(std::move(entry));
+    repeated_.push_back({entry.key, before->line, entry.line});
+    made.entries.erase(before);
+    made.entries.push_back(std::move(entry));
+  }
+
+  /// "<<: *base": the entries of a map, or of several, of which the first that has a key counts.
+  void merge(const RecipeEntry& entry, std::vector<RecipeEntry>& merged) const {
+    const auto take = [&](const RecipeValue& map) {
+      if (map.kind != RecipeKind::map)
+        fail(entry.line, "<<: a value that is no section", "accepted: a section, or a list of these");
+      for (const RecipeEntry& from : map.entries) {
+        if (std::ranges::find(merged, from.key, &RecipeEntry::key) != merged.end()) continue;
+        merged.push_back(from);
+        merged.back().line = merged.back().value.line = merged.back().value.last_line = entry.line;
+        merged.back().key_span = entry.key_span, merged.back().value.span = entry.value.span;
+      }
+    };
+    if (entry.value.kind != RecipeKind::list) return take(entry.value);
+    for (const RecipeValue& each : entry.value.items) take(each);
   }
 
   /// An alias stands for as many values as what it names.
@@ -173,6 +282,7 @@ class YamlTree {
   };
   std::map<std::string, Anchored> anchors_;
   std::size_t nodes_{};
+  std::vector<RepeatedKey> repeated_;
 };
 
 bool looks_like_json(std::string_view text, const std::string& file) {
@@ -206,7 +316,9 @@ RecipeText read_recipe_text(std::string text, const std::string& file) {
     script->file = file, script->text = std::move(made.text), script->syntax = RecipeSyntax::shell;
     return std::move(*script);
   }
-  made.root = YamlTree(made.text, file).document();
+  YamlTree tree(made.text, file);
+  made.root = tree.document();
+  made.repeated = tree.repeated();
   if (made.root.kind != RecipeKind::map || made.root.entries.empty())
     throw InputError(file, "not a recipe: it has no keys", "accepted: YAML or JSON of key: value");
   return made;

@@ -17,7 +17,7 @@ enum class RecipeKind { nothing, scalar, list, map };
 struct RecipeEntry;
 
 /// A value as PyYAML's safe_load sees it, but for its type: a scalar stays text until a key says what it
-/// means.
+/// means. Plain whole numbers are written in decimal digits, whatever the file wrote.
 struct RecipeValue {
   RecipeKind kind{RecipeKind::nothing};
   std::string text{};   ///< of a scalar
@@ -54,6 +54,12 @@ struct RecipeNote {
   std::string why;
 };
 
+/// A key that stands twice in its section.
+struct RepeatedKey {
+  std::string key;
+  std::size_t line{}, later_line{};
+};
+
 struct RecipeText {
   std::string file;  ///< as it was given
   std::string text;
@@ -69,12 +75,13 @@ struct RecipeText {
   std::vector<std::string> launcher{};  ///< keys of `root` that are torchrun's or deepspeed's
   std::map<std::string, std::string> files{};  ///< files that the script writes itself
   std::vector<RecipeNote> notes{};
-  std::vector<std::string> sources{};  ///< other files that values stand in
+  std::vector<std::string> sources{};   ///< other files that values stand in
+  std::vector<RepeatedKey> repeated{};  ///< of which the later counts
 };
 
 /// Reads YAML 1.1 as libyaml does, which is PyYAML's grammar; JSON; or a shell script whose last command has
-/// flags. Aliases are replaced by what they stand for. Throws InputError with file and line for anything
-/// else.
+/// flags. Aliases and merge keys are replaced by what they stand for. Throws InputError with file and line
+/// for anything else.
 [[nodiscard]] RecipeText read_recipe_text(std::string text, const std::string& file);
 
 /// Reads a shell script: of the first command that trains, else of the last command with flags, its flags:

@@ -12,7 +12,6 @@
 #include "cli/recipes/recipe_table.h"
 #include "models/base/error.h"
 #include "models/catalogue/catalogue.h"
-#include "planner/question/optimizers.h"
 
 namespace zplan {
 
@@ -87,20 +86,40 @@ ordered_json json_of(const RecipeValue& value) {
   return number.is_number() ? number : ordered_json(value.text);
 }
 
-/// "q_proj,k_proj" of a regular expression that ends in "(q|k)_proj"; empty for any other text.
+bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; }
+
+/// The words of "(q|k|v)" that ends in front of `at`; none where anything else is in the brackets.
+std::vector<std::string> alternatives_before(const std::string& text, std::size_t at) {
+  const std::size_t open = at == 0 || text[at - 1] != ')' ? std::string::npos : text.rfind('(', at - 1);
+  if (open == std::string::npos) return {};
+  std::string inside = text.substr(open + 1, at - open - 2);
+  if (inside.starts_with("?:")) inside.erase(0, 2);
+  std::vector<std::string> words;
+  std::istringstream parts(inside);
+  for (std::string part; std::getline(parts, part, '|');) {
+    if (part.empty() || !std::ranges::all_of(part, is_word)) return {};
+    words.push_back(part);
+  }
+  return words;
+}
+
+/// "q_proj,k_proj" of a regular expression whose modules end in "_proj": "(q|k)_proj", "q_proj"; empty for
+/// any other text.
 std::string modules_of_pattern(const std::string& text) {
   constexpr std::string_view kEnd = "_proj";
-  if (!text.ends_with(")_proj") && !text.ends_with(")_proj$")) return {};
-  const std::size_t close = text.rfind(')'), open = text.rfind('(', close);
-  if (open == std::string::npos) return {};
-  std::string modules;
-  std::istringstream parts(text.substr(open + 1, close - open - 1));
-  for (std::string part; std::getline(parts, part, '|');) {
-    const auto is_name = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
-    if (part.empty() || !std::ranges::all_of(part, is_name)) return {};
-    modules += fmt::format("{}{}{}", modules.empty() ? "" : ",", part, kEnd);
+  if (text.find_first_of("()|*^$\\[") == std::string::npos) return {};
+  std::vector<std::string> modules;
+  const auto add = [&](std::string module) {
+    if (std::ranges::find(modules, module) == modules.end()) modules.push_back(std::move(module));
+  };
+  for (std::size_t at = text.find(kEnd); at != std::string::npos; at = text.find(kEnd, at + 1)) {
+    for (const std::string& word : alternatives_before(text, at)) add(word + std::string(kEnd));
+    std::size_t begin = at, end = at;
+    while (begin > 0 && is_word(text[begin - 1])) --begin;
+    while (end < text.size() && is_word(text[end])) ++end;
+    if (begin < at) add(text.substr(begin, end - begin));
   }
-  return modules;
+  return fmt::format("{}", fmt::join(modules, ","));
 }
 
 /// Returns the catalogue's model of which `name` is a copy in another account ("NousResearch/Llama-3.2-1B").
@@ -163,6 +182,10 @@ std::string source_of(const RecipeText& text, const RecipeValue& value) {
   return value.source == 0 || value.source > text.sources.size() ? text.file : text.sources[value.source - 1];
 }
 
+void RecipePlace::note(std::string why) const {
+  recipe.not_planned.push_back({std::string(row.key), value.line, std::move(why)});
+}
+
 RecipeOptions as_text(const RecipePlace& place) {
   const std::string written = place.scalar();
   if (written.empty()) return {};
@@ -179,10 +202,13 @@ RecipeOptions as_flag(const RecipePlace& place) {
 
 RecipeOptions as_word(const RecipePlace& place) {
   if (place.value.kind == RecipeKind::nothing) return {};
-  std::string word = lower_case(place.scalar());
-  if (const auto flag = place.boolean()) word = *flag ? "true" : "false";
-  const auto found = std::ranges::find_if(
-      place.row.words, [&](const auto& each) { return lower_case(std::string(each.first)) == word; });
+  const auto find = [&](const std::string& word) {
+    return std::ranges::find_if(
+        place.row.words, [&](const auto& each) { return lower_case(std::string(each.first)) == word; });
+  };
+  auto found = find(lower_case(place.scalar()));
+  if (const auto flag = place.boolean(); flag && found == place.row.words.end())
+    found = find(*flag ? "true" : "false");
   if (found == place.row.words.end()) place.fail(in_quotes(place.scalar()), row_words(place.row));
   if (found->second.empty()) return {};
   if (found->second.starts_with("--")) return typed_options(found->second);
@@ -259,9 +285,6 @@ RecipeOptions as_ds_config(const RecipePlace& place) {
             {"--ds-config", fmt::format("{}:{}", place.text.file, place.value.line)}};
   }
   const std::string name = place.scalar();
-  const auto word =
-      std::ranges::find_if(place.row.words, [&](const auto& each) { return each.first == name; });
-  if (word != place.row.words.end()) return typed_options(word->second);
   if (name.starts_with('{')) {
     place.recipe.ds_config = name;
     return {{"--framework", "deepspeed"},
@@ -276,30 +299,14 @@ RecipeOptions as_ds_config(const RecipePlace& place) {
     return {{"--framework", "deepspeed"},
             {"--ds-config", fmt::format("{}: {}", place.text.file, found->path)}};
   }
+  const auto word =
+      std::ranges::find_if(place.row.words, [&](const auto& each) { return each.first == name; });
+  if (word != place.row.words.end()) return typed_options(word->second);
   place.recipe.not_planned.push_back(
       {std::string(place.row.key), place.value.line,
        fmt::format("{} is not there: stage and offload are left open; --ds-config or --zero says them",
                    in_quotes(name))});
   return deepspeed;
-}
-
-RecipeOptions as_optimizer(const RecipePlace& place) {
-  if (place.value.kind == RecipeKind::nothing) return {};
-  const std::string name = place.scalar();
-  std::vector<std::string> known;
-  for (const OptimizerSpec& each : kOptimizers) {
-    std::istringstream names{std::string(each.names)};
-    for (std::string word; names >> word;) known.push_back(word);
-  }
-  // Its states are of the same size: 8 bits, and fp32 for each block of 256.
-  if (name == "adamw_torch_8bit" || name == "ao_adamw_8bit") {
-    place.recipe.not_planned.push_back(
-        {std::string(place.row.key), place.value.line, "torchao's 8-bit AdamW is planned as bitsandbytes'"});
-    return {{"--optimizer", "adamw8bit"}};
-  }
-  if (name == "adamw_apex_fused" || name == "adamw_hf") return {{"--optimizer", "adamw"}};
-  if (std::ranges::find(known, name) == known.end()) place.fail(in_quotes(name), accepted_words(name, known));
-  return {{"--optimizer", name}};
 }
 
 RecipeOptions as_model(const RecipePlace& place) {
@@ -379,17 +386,18 @@ std::string quantization_of(const json& packing) {
   return is_on("bnb_4bit_use_double_quant") ? "nf4-double" : "nf4";
 }
 
-/// True if the recipe trains LoRA adapters, which leave packed weights alone.
+}  // namespace
+
 bool trains_adapters(const RecipePlace& place) {
   for (const std::string_view key : {"finetuning_type", "tuner_type", "train_type"}) {
     const std::string said = place.other(key);
     if (!said.empty()) return said == "lora";
   }
-  return !place.other("adapter").empty() || place.is_on("use_peft") ||
-         place.text.root.find("base_model") == nullptr;
+  if (!place.other("adapter").empty() || place.is_on("use_peft")) return true;
+  const RecipeFormat format = place.recipe.format;  // LLaMA-Factory and ms-swift train adapters by default
+  return format == RecipeFormat::llama_factory || format == RecipeFormat::swift ||
+         std::ranges::find(place.asked.given, "--method") != place.asked.given.end();
 }
-
-}  // namespace
 
 std::string unpacked_name(const std::string& model) {
   const PackedEnding* ending = ending_of(model);

@@ -9,6 +9,7 @@
 
 #include "cli/options/command_line.h"
 #include "cli/options/strategy_words.h"
+#include "cli/recipes/recipe.h"
 #include "cli/report/explain.h"
 #include "cli/report/report.h"
 #include "cli/report/report_text.h"
@@ -115,7 +116,16 @@ std::string pinned_command(const Report& report) {
   return command_line(with_options(arguments, pinning_options(report.found->best.front(), report.options)));
 }
 
+/// Returns the trainer's own command for a plan of what its recipe says.
+std::string trainer_line(const Report& report) {
+  const Options& options = report.options;
+  if (options.command != Command::plan || options.recipes.empty()) return {};
+  return recipe_command(options.recipes, report.question.cluster.gpus,
+                        to_name(report.question.training.objective));
+}
+
 void add_next(Document& doc, const Report& report, const Plan& plan) {
+  if (const std::string line = trainer_line(report); !line.empty()) return add_next(doc, {line});
   std::vector<std::string> commands;
   if (report.found != nullptr && !report.found->best.empty()) commands.push_back(pinned_command(report));
   const std::string config = config_path(plan, report);
