@@ -139,6 +139,10 @@ class Applied {
     drop_idle("--samples");
     if (!framework().reads_accelerate_config)
       drop([&](const Chosen& each) { return each.option == "--save"; }, "of a run that FSDP shards");
+    // The type in which a model is loaded is what trains in plain PyTorch alone; a search tries others too.
+    if (!replicates(framework()) || (options_.command == Command::search && !was_typed("--framework")))
+      drop([&](const Chosen& each) { return each.option == "--no-master-weights" && says_loading(each); },
+           "FSDP and DeepSpeed make master weights of their own");
     if (!framework().reads_ds_config)
       drop([&](const Chosen& each) { return each.option == "--load-everywhere"; },
            "of a run under DeepSpeed");
@@ -148,6 +152,12 @@ class Applied {
            "the DeepSpeed config says it");
     drop([&](const Chosen& each) { return !takes(each.option); },
          fmt::format("not an option of {}", to_name(options_.command)));
+  }
+
+  /// True if the setting says in which type weights are loaded.
+  [[nodiscard]] bool says_loading(const Chosen& each) const {
+    return std::ranges::any_of(setting(each).options,
+                               [](const auto& option) { return option.first == "--load-dtype"; });
   }
 
   [[nodiscard]] Standing standing(std::string_view option) const {

@@ -26,7 +26,18 @@ PROJECTS = {
 TRAINING_ARGUMENTS = ("warmup_ratio evaluation_strategy overwrite_output_dir logging_dir tokenizer no_cuda push_to_hub_token save_safetensors "
                       "half_precision_backend per_gpu_train_batch_size fsdp_min_num_params fsdp_transformer_layer_cls_to_wrap group_by_length "
                       "include_inputs_for_metrics dispatch_batches split_batches jit_mode_eval use_ipex fp16_backend fp16_opt_level torchdynamo ray_scope").split()
-OLDER = {"transformers": TRAINING_ARGUMENTS, "llama-factory": TRAINING_ARGUMENTS, "swift": TRAINING_ARGUMENTS,
+# Keys of data, logging and rewards of scripts over TRL and TrainingArguments: alignment-handbook and open-r1 scripts/, src/*/configs.py; arguments
+# of accelerate launch, which TRL takes from the same file; MedicalGPT training/*.py; Qwen-VL-Series-Finetune src/params.py.
+SCRIPTS = ("dataset_mixer dataset_mixture dataset_splits dataset_configs dataset_id_or_path preprocessing_num_workers auto_insert_empty_system_msg "
+           "tokenizer_name_or_path chat_template model_code_revision base_model_revision hub_model_revision overwrite_hub_revision push_to_hub_revision "
+           "wandb_entity wandb_project wandb_run_group benchmarks callbacks system_prompt dataset_prompt_column reward_funcs cosine_min_value_wrong "
+           "cosine_max_value_wrong cosine_min_value_correct cosine_max_value_correct cosine_max_len repetition_n_grams repetition_max_penalty code_language "
+           "code_eval_test_batch_size code_provider e2b_router_url parallel_code_exec_per_proc gamma_beta_ratio simpo_gamma cpo_alpha rpo_alpha "
+           "tokenizer_revision trl_project config_file machine_rank main_process_ip main_process_port main_training_function rdzv_backend same_network "
+           "train_file_dir validation_file_dir max_train_samples max_eval_samples train_samples tool_format template_name cache_dir model_revision "
+           "use_fast_tokenizer data_path image_folder eval_path eval_image_folder lazy_preprocess merger_lr vision_lr head_lr lora_namespan_exclude "
+           "lora_weight_path image_min_pixels video_min_pixels fps nframes lora_bias lora_alpha opd_lambda opd_beta max_new_tokens").split()
+OLDER = {"transformers": TRAINING_ARGUMENTS + SCRIPTS, "llama-factory": TRAINING_ARGUMENTS, "swift": TRAINING_ARGUMENTS,
          "axolotl": "sharding_strategy limit_all_gathers forward_prefetch backward_prefetch debug eta_min model_config gptq_groupsize gptq_model_v1".split()}
 
 
