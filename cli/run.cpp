@@ -72,7 +72,7 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
     return kFits;
   }
   if (typed.version) return out << version_text(), kFits;
-  const Options options = with_recipes(typed);
+  const Options options = without_missing(with_recipes(typed), environment);
   return run_command({options, arguments, environment, style_of(options, environment), out, err});
 }
 

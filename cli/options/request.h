@@ -38,6 +38,10 @@ void check_magnitude(const Question& question);
 /// Options without a recipe are returned as they are. Throws InputError naming file, line and key.
 [[nodiscard]] Options with_recipes(Options typed);
 
+/// Leaves out what a recipe says of parts that its model has not, as its trainer does: modules with adapters,
+/// towers to freeze, kernels of layers that no plan knows. `Options::recipes` says so.
+[[nodiscard]] Options without_missing(Options options, const Environment& environment);
+
 /// `error`, with the recipe's key in front where it is about an option that a recipe set.
 [[nodiscard]] InputError at_recipe(const Options& options, const InputError& error);
 

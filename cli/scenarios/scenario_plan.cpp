@@ -89,7 +89,7 @@ PlannedScenario read_report(const Scenario& scenario) {
 PlannedScenario planned_scenario(const Scenario& scenario, const Environment& environment, Depth depth,
                                  const std::string& likely) {
   if (!scenario.report.empty()) return read_report(scenario);
-  const Options options = with_recipes(parse_options(scenario.arguments));
+  const Options options = without_missing(with_recipes(parse_options(scenario.arguments)), environment);
   check_asks(options);
   const Request request = make_request(options, environment);
   const Question& question = request.question;

@@ -245,7 +245,7 @@ TEST(Recipe, BadValuesNameFileLineAndKey) {
               HasSubstr("recipe.yaml:2: micro_batch_size: \"two\"; accepted: a whole number"));
   EXPECT_THAT(error_of(model + "\nbf16: maybe\n"),
               HasSubstr("recipe.yaml:3: bf16: \"maybe\"; accepted: true, auto, full, false"));
-  EXPECT_THAT(error_of(model + "rl: grpo\n"), HasSubstr("recipe.yaml:2: rl: \"grpo\"; accepted: dpo"));
+  EXPECT_THAT(error_of(model + "rl: ppo\n"), HasSubstr("recipe.yaml:2: rl: \"ppo\"; accepted: dpo"));
   EXPECT_THAT(error_of(model + "optimizer: adamw_tourch\n"), HasSubstr("recipe.yaml:2: optimizer: "));
   EXPECT_THAT(error_of("base_model: nobody/knows\n"), HasSubstr("recipe.yaml:1: base_model (--model): "));
   EXPECT_THAT(error_of("base_model: [Qwen/Qwen3-8B\n"), HasSubstr("not YAML"));
@@ -298,7 +298,7 @@ TEST(Recipe, ReadsCopiesPatternsAndOptimizersOfOthers) {
   EXPECT_EQ(r.at("model").at("name"), "meta-llama/Llama-3.2-1B");
   EXPECT_EQ(r.at("training").at("optimizer"), "adamw8bit");
   EXPECT_EQ(r.at("training").at("lora_targets"), json({"up_proj", "down_proj", "q_proj"}));
-  EXPECT_EQ(r.at("recipes").at(0).at("not_planned").size(), 2U);
+  EXPECT_EQ(r.at("recipes").at(0).at("not_planned").size(), 3U);
 }
 
 /// "--quantization" of a recipe that is planned for one GPU, and the model's name.
@@ -417,6 +417,21 @@ TEST(Recipe, WhereOnlyOthersWouldRunItSaysSo) {
   EXPECT_THAT(r.at("recipes").at(0).at("not_planned").at(0).at("why").get<std::string>(),
               HasSubstr("zero3_bf16.json"));
   EXPECT_GT(r.at("plans").size(), 3U);
+}
+
+TEST(Recipe, NextIsTheTrainersOwnCommand) {
+  const auto said = [](const std::string& files, const std::string& options) {
+    return in_process("--recipe " + files + " --mem 80 " + options).out;
+  };
+  const std::string qlora = said(recipe("axolotl_qlora.yaml"), "--gpus 2");
+  EXPECT_THAT(qlora, HasSubstr("\n  axolotl train " + recipe("axolotl_qlora.yaml") + "\n"));
+  EXPECT_THAT(qlora, Not(HasSubstr("train.py")));
+  const std::string sharded =
+      said(recipe("trl_sft.yaml") + "," + recipe("accelerate_fsdp.yaml"), "--quant-storage bf16");
+  EXPECT_THAT(sharded, HasSubstr("trl sft --config " + recipe("trl_sft.yaml") + " --accelerate_config " +
+                                 recipe("accelerate_fsdp.yaml")));
+  EXPECT_THAT(said(recipe("accelerate_fsdp.yaml"), "--model 8B"),
+              HasSubstr("accelerate launch --config_file " + recipe("accelerate_fsdp.yaml") + " train.py"));
 }
 
 TEST(RecipeOut, OfAPlanThatFitsIsTheSameFile) {
