@@ -37,6 +37,20 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return previous[b.size()];
 }
 
+/// Returns the nearest word at which one letter in `letters` differs at most, and one in any word.
+std::optional<std::string> nearest_within(std::string_view given, const std::vector<std::string>& words,
+                                          std::size_t letters) {
+  const std::string wanted = folded(given.substr(0, 100));
+  if (wanted.empty()) return std::nullopt;
+  std::optional<std::string> best;
+  std::size_t best_distance = std::max<std::size_t>(1, wanted.size() / letters) + 1;
+  for (const std::string& word : words) {
+    const std::size_t distance = edit_distance(wanted, folded(word));
+    if (distance < best_distance) best = word, best_distance = distance;
+  }
+  return best;
+}
+
 }  // namespace
 
 std::string lower_case(std::string text) {
@@ -45,16 +59,19 @@ std::string lower_case(std::string text) {
   return text;
 }
 
+double similarity(std::string_view a, std::string_view b) {
+  const std::string left = folded(a.substr(0, 100)), right = folded(b.substr(0, 100));
+  const std::size_t longer = std::max(left.size(), right.size());
+  if (longer == 0) return 0;
+  return 1 - static_cast<double>(edit_distance(left, right)) / static_cast<double>(longer);
+}
+
 std::optional<std::string> nearest_word(std::string_view given, const std::vector<std::string>& words) {
-  const std::string wanted = folded(given.substr(0, 100));
-  if (wanted.empty()) return std::nullopt;
-  std::optional<std::string> best;
-  std::size_t best_distance = std::max<std::size_t>(1, wanted.size() / 3) + 1;
-  for (const std::string& word : words) {
-    const std::size_t distance = edit_distance(wanted, folded(word));
-    if (distance < best_distance) best = word, best_distance = distance;
-  }
-  return best;
+  return nearest_within(given, words, 3);
+}
+
+std::optional<std::string> misspelt_word(std::string_view given, const std::vector<std::string>& words) {
+  return nearest_within(given, words, 8);
 }
 
 std::string accepted_words(std::string_view given, const std::vector<std::string>& words) {

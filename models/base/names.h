@@ -46,6 +46,14 @@ template <class E>
 [[nodiscard]] std::optional<std::string> nearest_word(std::string_view given,
                                                       const std::vector<std::string>& words);
 
+/// Returns how alike two words are, without case and punctuation: 1 for the same, 0 for nothing in common.
+[[nodiscard]] double similarity(std::string_view a, std::string_view b);
+
+/// Returns the word of `words` of which `given` is a misspelling: as nearest_word, one letter in eight wrong
+/// at most. What was meant is certain enough to act on.
+[[nodiscard]] std::optional<std::string> misspelt_word(std::string_view given,
+                                                       const std::vector<std::string>& words);
+
 /// Returns "accepted: a, b, c", with "did you mean a?" in front if one is near.
 [[nodiscard]] std::string accepted_words(std::string_view given, const std::vector<std::string>& words);
 

@@ -42,6 +42,17 @@ TEST(Keys, IgnoredOnesAreWarnings) {
               ElementsAre(HasSubstr("ds.json#/aio: DeepSpeed ignores the unknown key \"thread_count\"")));
 }
 
+/// The top level is not checked by DeepSpeed: such a file is planned as DeepSpeed reads it.
+TEST(Keys, IgnoredOnesOfTheTopLevelAreWarnings) {
+  const Json config = {{"_comment", "zero 2"},
+                       {"gradient_checkpointing", true},
+                       {"monitor_config", {{"enabled", true}}},
+                       {"train_batch_size", 8}};
+  EXPECT_THAT(read(config).warnings,
+              ElementsAre(HasSubstr("ignores the unknown key \"gradient_checkpointing\""),
+                          HasSubstr("ignores the unknown key \"monitor_config\"")));
+}
+
 TEST(Keys, DeprecatedOnesAreWarnings) {
   const Json config = {{"train_batch_size", 8}, {"zero_optimization", {{"stage", 2}, {"cpu_offload", true}}}};
   EXPECT_THAT(read(config).warnings, ElementsAre(HasSubstr("cpu_offload is deprecated: offload_optimizer")));

@@ -94,5 +94,15 @@ TEST(LintFix, SaysWhatItRepaired) {
   EXPECT_EQ(result.fixed.back().fix->what, "rename to \"gradient_clipping\"");
 }
 
+/// DeepSpeed takes the file as it is: what it ignores silently stays as it is written.
+TEST(LintFix, LeavesAloneWhatDeepSpeedIgnores) {
+  const std::string text =
+      R"({"_comment": "mine", "comment": "too", "train_batch_size": 8, "monitor_config": {"comet": {}},
+ "comms_config": {"comms_logger": {}}, "cuda_visible_devices": "0,1"})";
+  const FixedText result = fix(text, "ds.json");
+  EXPECT_EQ(result.text, text);
+  EXPECT_THAT(named(result.fixed), IsEmpty());
+}
+
 }  // namespace
 }  // namespace zplan::testing

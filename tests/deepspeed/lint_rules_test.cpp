@@ -39,7 +39,9 @@ TEST(LintRules, EachHasAnExample) {
   const LintOptions trainer{.style = ConfigStyle::hf_auto}, alone{.style = ConfigStyle::plain},
       old_card{.gpus = 4, .tensor_parallel = 2, .compute_capability = "6.1"};
   const std::vector<std::pair<std::string, LintOptions>> examples{
-      {"\xEF\xBB\xBF" + top + R"("amp": 1, "amp": 2, "gradient_clipping": NaN, /**/ "x": 1,})", {}},
+      {"\xEF\xBB\xBF" + top + R"("amp": 1, "amp": 2, "gradient_clipping": NaN, /**/ "x": 1, "_comment": "y",
+"gradient_clipp1ng": 1, "max_grad_norm": 1,})",
+       {}},
       {"3", {}},
       {zero(R"("foo": 1, "cpu_offload": true, "offload_optimizer": {}, "offload_param": {"device": "cpu"})"),
        {}},
@@ -57,7 +59,7 @@ TEST(LintRules, EachHasAnExample) {
       {top +
            R"("bf16": {"enabled": true, "bf16_optimizer_states": true}, "bfloat16": {}, "fp16": {"enabled": true}, "torch_autocast": {"enabled": true}, "data_types": {"grad_accum_dtype": "fp32", "param_dtype": "fp16"}})",
        old_card},
-      {R"({"train_batch_size": 7, "tensor_parallel": {"autotp_size": 3}, "aio": {"x": 1}, "activation_checkpointing": {}})",
+      {R"({"train_batch_size": 7, "tensor_parallel": {"autotp_size": 3}, "aio": {"x": 1, "block_sizes": 1}, "activation_checkpointing": {}})",
        old_card},
       {R"({"train_batch_size": 8, "tensor_parallel": {"autotp_size": 2}, "zero_optimization": {"stage": 3}})",
        {}},

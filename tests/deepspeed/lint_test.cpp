@@ -175,7 +175,28 @@ TEST(Lint, SecondaryPartitionsDivideTheGpus) {
 }
 
 TEST(Lint, KeysOfOtherSectionsAreSentThere) {
-  EXPECT_THAT(only(linted(with("loss_scale", 0)), "unknown-key").advice, HasSubstr("a key of fp16"));
+  EXPECT_THAT(only(linted(with("loss_scale", 0)), "misplaced-key").advice, HasSubstr("a key of fp16"));
+}
+
+/// DeepSpeed reads the keys that it knows and does not look for others at the top level.
+TEST(Lint, KeysOfNothingAreWithoutEffect) {
+  for (const char* key : {"comms_config", "monitor_config", "cuda_visible_devices", "my_setting"}) {
+    const Finding found = only(linted(with(key, {{"enabled", true}})), "ignored-key");
+    EXPECT_EQ(found.severity, Severity::warning) << key;
+    EXPECT_FALSE(found.fix) << key;
+  }
+}
+
+TEST(Lint, CommentsAreNotSettings) {
+  for (const char* key :
+       {"_comment", "__comment__", "comment", "Comment", "//", "_note", "comments", "_stage"}) {
+    const Finding found = only(linted(with(key, "my zero3")), "comment-key");
+    EXPECT_EQ(found.severity, Severity::note) << key;
+    EXPECT_FALSE(found.fix) << key;
+  }
+  const Finding inside = only(linted(zero({{"stage", 2}, {"_comment", "x"}})), "unknown-section-key");
+  EXPECT_EQ(inside.outcome, Outcome::raises);
+  EXPECT_EQ(inside.fix.value().what, "leave it out");
 }
 
 /// Before 0.19.3 a file that says nothing of clipping has none, and may do without the norm.

@@ -17,8 +17,8 @@ namespace {
 
 // ---- the rules of lint
 
-/// Rules at which a plan stops: DeepSpeed stops too, or a setting is lost that a plan depends on, at the top
-/// level perhaps a whole section.
+/// Rules at which a plan stops: DeepSpeed stops too, or a misspelt setting is lost, at the top level perhaps
+/// a whole section.
 constexpr std::array<std::string_view, 16> kStops{
     "unknown-key",           "unknown-section-key", "removed-key",
     "deprecated-beside-new", "two-names",           "optimizer-type",
@@ -27,8 +27,8 @@ constexpr std::array<std::string_view, 16> kStops{
     "odd-allgather-bucket",  "nvme-without-path",   "batch-autotp-zero3",
     "not-an-object"};
 /// Rules that become warnings: the config is planned all the same.
-constexpr std::array<std::string_view, 4> kSaid{"ignored-section-key", "deprecated-key", "shadowed-section",
-                                                "auto-nobody-fills"};
+constexpr std::array<std::string_view, 6> kSaid{"misplaced-key",  "ignored-key",      "ignored-section-key",
+                                                "deprecated-key", "shadowed-section", "auto-nobody-fills"};
 
 std::string place(const JsonReader& config, const std::string& pointer) {
   return pointer.empty() ? config.place() : config.place() + "#" + pointer;

@@ -132,6 +132,10 @@ template <class List>
   return std::find(list.begin(), list.end(), word) != list.end();
 }
 
+/// True if a key is a comment by its name: "_comment", "__comment__", "comment", "//", "_" and whatever
+/// begins so.
+[[nodiscard]] bool is_comment_key(std::string_view key);
+
 /// A value as it is shown in a message: scalars as JSON, shortened; of the rest what they are.
 [[nodiscard]] std::string shown_value(const Json& value);
 

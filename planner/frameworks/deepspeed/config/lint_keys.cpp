@@ -1,6 +1,7 @@
 // Rules about the text, its keys and their values.
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "planner/frameworks/deepspeed/config/lint_context.h"
@@ -110,6 +111,41 @@ bool is_taken(const LintContext& context, const DsSection& section, const std::s
   });
 }
 
+/// What a key that DeepSpeed does not know was meant for.
+struct Meaning {
+  const Mistake* mistake{};              ///< a row of lint.json
+  std::optional<std::string> correct{};  ///< of a misspelling
+  std::string other{};                   ///< the section that has the key
+};
+
+Meaning meaning_of(const DsSection& section, const std::string& key) {
+  Meaning meaning{.mistake = mistake(section, key)};
+  if (meaning.mistake != nullptr || is_comment_key(key)) return meaning;
+  meaning.correct = misspelt_word(key, section.keys);
+  if (!meaning.correct) meaning.other = elsewhere(section, key);
+  return meaning;
+}
+
+std::string advice_for(const DsSection& section, const std::string& key, const Meaning& meaning) {
+  if (meaning.mistake != nullptr) return meaning.mistake->say;
+  if (is_comment_key(key)) return section.rejects_unknown ? "leave it out" : "";
+  if (!meaning.other.empty()) return fmt::format("that is a key of {}", meaning.other);
+  if (const auto near = nearest_word(key, section.keys)) return fmt::format("did you mean {}?", *near);
+  return fmt::format("{} has no such key", name_of(section));
+}
+
+/// In a section that takes no others any key is an error. Elsewhere a setting is lost if the key was meant
+/// for one, and nothing if not.
+std::string rule_of_unknown(const DsSection& section, const std::string& key, const Meaning& meaning) {
+  if (section.rejects_unknown) return "unknown-section-key";
+  if (is_comment_key(key)) return "comment-key";
+  const bool top = section.pointer.empty();
+  if (meaning.correct) return top ? "unknown-key" : "ignored-section-key";
+  if (meaning.mistake != nullptr || !meaning.other.empty())
+    return top ? "misplaced-key" : "ignored-section-key";
+  return "ignored-key";
+}
+
 struct Walk {
   LintContext& context;
   const DsKeys& keys;
@@ -118,6 +154,8 @@ struct Walk {
   void key(const DsSection& section, const std::string& key);
   void unknown(const DsSection& section, const std::string& key, const std::string& own);
   void deprecated(const DsSection& section, const std::string& key, const std::string& own);
+  [[nodiscard]] std::optional<LintFix> repair(const DsSection& section, const std::string& key,
+                                              const std::string& own, const Meaning& meaning) const;
   [[nodiscard]] std::optional<LintFix> renamed(const DsSection& section, const std::string& own,
                                                const std::string& to) const;
   [[nodiscard]] std::optional<LintFix> replacement(const std::string& key, const std::string& own) const;
@@ -129,37 +167,34 @@ std::optional<LintFix> Walk::renamed(const DsSection& section, const std::string
   return LintFix{fmt::format("rename to {}", in_quotes(to)), rename_member(context.ds, own, to)};
 }
 
-std::string rule_of_unknown(const DsSection& section) {
-  if (section.pointer.empty()) return "unknown-key";
-  return section.rejects_unknown ? "unknown-section-key" : "ignored-section-key";
+std::optional<LintFix> Walk::repair(const DsSection& section, const std::string& key, const std::string& own,
+                                    const Meaning& meaning) const {
+  if (meaning.mistake != nullptr) {
+    // The right key is there already, so that the wrong one can be removed.
+    if (meaning.mistake->remove) return context.removal(own);
+    const std::string& to = meaning.mistake->rename_to;
+    return to.empty() ? std::nullopt : renamed(section, own, to);
+  }
+  if (meaning.correct) {
+    if (auto fix = renamed(section, own, *meaning.correct)) return fix;
+  }
+  const bool hidden = section.rejects_unknown && is_auto(context.at(own));
+  return hidden || (section.rejects_unknown && is_comment_key(key)) ? std::optional(context.removal(own))
+                                                                    : std::nullopt;
 }
 
 void Walk::unknown(const DsSection& section, const std::string& key, const std::string& own) {
   const bool hidden = section.rejects_unknown && is_auto(context.at(own));
   const bool raises = section.rejects_unknown && !hidden;
-  LintContext::Saying saying{
-      .found = fmt::format("unknown key {}", in_quotes(key)),
-      .outcome = raises ? Outcome::raises : Outcome::ignored,
-      .effect = raises   ? "DeepSpeed stops: this section takes no other keys"
-                : hidden ? "DeepSpeed drops keys whose value is \"auto\" before it looks at them"
-                         : "DeepSpeed ignores it silently"};
-  const std::string rule = rule_of_unknown(section);
-  if (const Mistake* known = mistake(section, key)) {
-    saying.advice = known->say;
-    if (!known->rename_to.empty()) saying.fix = renamed(section, own, known->rename_to);
-    // The right key is there already, so that the wrong one can be removed.
-    if (known->remove) saying.fix = context.removal(own);
-    context.add(rule, own, std::move(saying));
-    return;
-  }
-  const auto near = nearest_word(key, section.keys);
-  const std::string other = near ? "" : elsewhere(section, key);
-  saying.advice = near             ? fmt::format("did you mean {}?", *near)
-                  : !other.empty() ? fmt::format("that is a key of {}", other)
-                                   : fmt::format("{} has no such key", name_of(section));
-  if (near) saying.fix = renamed(section, own, *near);
-  if (hidden && !saying.fix) saying.fix = context.removal(own);
-  context.add(rule, own, std::move(saying));
+  const Meaning meaning = meaning_of(section, key);
+  context.add(rule_of_unknown(section, key, meaning), own,
+              {.found = fmt::format("unknown key {}", in_quotes(key)),
+               .outcome = raises ? Outcome::raises : Outcome::ignored,
+               .effect = raises   ? "DeepSpeed stops: this section takes no other keys"
+                         : hidden ? "DeepSpeed drops keys whose value is \"auto\" before it looks at them"
+                                  : "DeepSpeed ignores it silently",
+               .advice = advice_for(section, key, meaning),
+               .fix = repair(section, key, own, meaning)});
 }
 
 /// The old switches of offload become sections; the others get their new name.
@@ -440,6 +475,13 @@ void lint_text_flaws(LintContext& context) {
       case FlawKind::not_finite: not_finite(context, flaw); break;
     }
   }
+}
+
+bool is_comment_key(std::string_view key) {
+  if (key.starts_with('_') || key.starts_with('#') || key.starts_with("//")) return true;
+  const std::string word = lower_case(std::string(key));
+  return word.starts_with("comment") || word.ends_with("comment") || word.ends_with("comments") ||
+         holds(std::array<std::string_view, 4>{"note", "notes", "description", "readme"}, word);
 }
 
 void lint_all_keys(LintContext& context) {

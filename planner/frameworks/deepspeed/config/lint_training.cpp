@@ -164,12 +164,14 @@ void check_arguments(LintContext& context, std::string_view rule, const std::str
     const bool legal = std::find(known->begin(), known->end(), item.key()) != known->end();
     if (legal || item.key() == "max_grad_norm") continue;
     const std::string own = section + "/params/" + pointer_step(item.key());
-    const auto near = nearest_word(item.key(), *known);
+    const bool comment = is_comment_key(item.key());
+    const auto near = comment ? std::nullopt : misspelt_word(item.key(), *known);
     LintContext::Saying saying{
         .found = fmt::format("{} is no argument of {}", in_quotes(item.key()), in_quotes(type)),
         .outcome = Outcome::raises,
         .effect = "DeepSpeed passes it on, and the constructor stops at it",
-        .advice = accepted_words(item.key(), *known)};
+        .advice = comment ? "leave it out" : accepted_words(item.key(), *known)};
+    if (comment) saying.fix = context.removal(own);
     if (near && !params.contains(*near))
       saying.fix =
           LintFix{fmt::format("rename to {}", in_quotes(*near)), rename_member(context.ds, own, *near)};
@@ -217,7 +219,7 @@ void missing_type(LintContext& context, const std::string& section, std::string_
 void unknown_type(LintContext& context, std::string_view rule, const std::string& section,
                   const std::vector<std::string>& known, std::string_view effect) {
   const std::string type = context.text(section + "/type");
-  const auto near = nearest_word(type, known);
+  const auto near = misspelt_word(type, known);
   LintContext::Saying saying{.found = in_quotes(type),
                              .outcome = Outcome::raises,
                              .effect = std::string(effect),
