@@ -6,7 +6,8 @@ namespace zplan {
 
 Training adapt_to_torch(Training training) {
   const bool is_16_bit = training.precision != Precision::fp32;
-  training.optimizer_kernel = OptimizerKernel::fused;
+  if (training.optimizer_kernel == OptimizerKernel::deepspeed_fused)
+    training.optimizer_kernel = OptimizerKernel::fused;
   training.autocast = is_16_bit;
   if (training.method == Method::lora && is_16_bit) training.master_weights = false;
   training.fsdp_makes_shards = spec(training.framework).makes_shards;
@@ -17,6 +18,10 @@ Training adapt_to_torch(Training training) {
 void check_torch(const Training& training, const Strategy& s, Reasons& reasons) {
   if (s.layout.tensor > 1) reasons.emplace_back("tensor parallelism is planned for DeepSpeed's AutoTP alone");
   if (s.experts.enabled) reasons.emplace_back("expert parallelism is planned for DeepSpeed's AutoEP alone");
+  if (training.steps_in_backward && s.gradient_accumulation_steps > 1)
+    reasons.push_back(
+        fmt::format("an optimizer that steps in the backward needs one micro-batch per step, not {}",
+                    s.gradient_accumulation_steps));
   if (spec(training.optimizer).deepspeed_only)
     reasons.push_back(fmt::format("{} is planned as DeepSpeed's alone", to_name(training.optimizer)));
 }

@@ -1,6 +1,6 @@
-// Losses of preference training over pairs of sequences and of GRPO's and PPO's completions, as TRL's
-// trainers compute them.
-// Source: TRL 1.16 trainer/grpo_trainer.py _get_per_token_logps_and_entropies, _compute_loss (dapo).
+// Losses of preference training over pairs of sequences, as TRL, LLaMA-Factory and torchtune compute them,
+// and of GRPO's and PPO's completions, as TRL's trainers do. Source: TRL 1.16 trainer/grpo_trainer.py
+// _get_per_token_logps_and_entropies, _compute_loss (dapo).
 
 #include <algorithm>
 
@@ -27,6 +27,38 @@ Tensor log_probabilities(Program& p, const Tensor& logits) {
   return sum_last(torch, cat(torch, sums, 0));
 }
 
+/// Records the log-probabilities of all sequences in one tensor: [n]. log_softmax copies logits that are not
+/// contiguous.
+/// Source: LLaMA-Factory 0.9.5 train/trainer_utils.py get_batch_logps; torchtune 0.7
+/// rlhf/sequence_processing.py get_batch_log_probs, rlhf/rewards.py logits_to_logprobs.
+Tensor log_probabilities_at_once(Program& p, const Tensor& logits) {
+  Autograd& torch = p.torch;
+  const std::int64_t n = logits.size(0), s = logits.size(1);
+  const Tensor predicting = slice(torch, logits, 1, s - 1);
+  Tensor logarithms;
+  if (p.training.answer_loss == AnswerLoss::whole) {
+    const Tensor divided = scale(torch, predicting);
+    logarithms = log_softmax(torch, divided);
+  } else {
+    logarithms = log_softmax(torch, predicting);
+    if (!predicting.layout.is_contiguous())
+      static_cast<void>(torch.make(Layout::contiguous(predicting.layout.sizes), predicting.type));
+  }
+  const Tensor chosen = view(torch, gather_one(torch, logarithms), {n, s - 1});
+  return sum_last(torch, scale(torch, chosen));
+}
+
+/// Returns the logits as the trainer takes log-probabilities of them.
+Tensor taken_logits(Program& p, Tensor scores) {
+  if (!takes_answers_at_once(p) || p.training.answer_loss != AnswerLoss::whole_fp32) return scores;
+  return to(p.torch, scores, DType::fp32);
+}
+
+Tensor answer_log_probabilities(Program& p, const Tensor& scores) {
+  if (p.training.fused_head) return sum_last(p.torch, scores);
+  return takes_answers_at_once(p) ? log_probabilities_at_once(p, scores) : log_probabilities(p, scores);
+}
+
 /// Returns the first and the second half along the first dimension.
 Tensors halves(Program& p, const Tensor& x) {
   const std::int64_t each = x.size(0) / 2;
@@ -50,6 +82,12 @@ Tensor compared(Program& p, const Tensor& own) {
   return p.torch.operate({}, own.layout, own.type);
 }
 
+/// Records the copies of good and bad answers' logits that KTOTrainer makes for its metrics. Source:
+/// LLaMA-Factory 0.9.5 train/kto/trainer.py concatenated_forward.
+Tensor picked_by_answer(Program& p, const Tensor& logits) {
+  return p.torch.make(Layout::contiguous(logits.layout.sizes), logits.type);
+}
+
 /// The negative log-likelihood of the chosen sequences, which ORPO adds. Source: TRL 0.24
 /// trainer/orpo_trainer.py concatenated_forward.
 Tensor chosen_likelihood(Program& p, const Tensor& logits) {
@@ -63,18 +101,33 @@ Tensor chosen_likelihood(Program& p, const Tensor& logits) {
 
 }  // namespace
 
+bool takes_answers_at_once(const Program& p) {
+  return p.training.answer_loss != AnswerLoss::by_sequence && !p.training.fused_head;
+}
+
 Tensor preference_loss(Program& p, Tensor scores) {
   p.torch.recorder().take_for(Term::loss_temporaries);
-  const Tensor own = p.training.fused_head ? sum_last(p.torch, scores) : log_probabilities(p, scores);
+  scores = taken_logits(p, std::move(scores));
+  const Tensor own = answer_log_probabilities(p, scores);
   if (p.is_reference) return own;
   Tensor likelihood;
-  if (p.training.objective == Objective::orpo) likelihood = chosen_likelihood(p, scores);
-  scores.reset();
+  if (p.training.objective == Objective::orpo && !takes_answers_at_once(p))
+    likelihood = chosen_likelihood(p, scores);
+  const bool keeps_logits = takes_answers_at_once(p) && p.training.answer_loss == AnswerLoss::whole_fp32;
+  // The reference's own logits wait for a second batch's log-probabilities.
+  Tensor of_reference;
+  if (keeps_logits && p.training.objective == Objective::kto) {
+    scores = picked_by_answer(p, scores);
+    if (reference_of(p.training) != ReferenceModel::precomputed)
+      of_reference = p.torch.make(scores.layout, scores.type);
+  }
+  if (!keeps_logits) scores.reset();
   Tensor against = own;
   if (reference_of(p.training)) {
     const Tensor reference = compared(p, own);
     against = sub(p.torch, own, reference);
   }
+  of_reference.reset();
   if (p.training.objective == Objective::kto) return of_margin(p, against);
   Tensor loss;
   {

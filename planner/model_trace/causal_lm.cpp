@@ -374,15 +374,21 @@ class MicroStep {
   }
 
   Tensor forward() {
-    std::optional<Autocast::Context> context(std::in_place, torch_.autocast(), program_.autocasts);
+    autocast_.emplace(torch_.autocast(), program_.autocasts);
     Tensor loss = model_loss();
+    end_forward();
+    return loss;
+  }
+
+  /// Ends autocast and what the model's own forward holds, once.
+  void end_forward() {
+    if (!autocast_) return;
     recorder_.end_layers(0, [&] {
       if (program_.is_value || program_.is_reference) program_.kept_inputs.clear();
       if (keeps_result(program_)) std::ranges::move(program_.cache, std::back_inserter(program_.outputs));
       program_.cache.clear();
-      context.reset();
+      autocast_.reset();
     });
-    return loss;
   }
 
   /// Records the loss inside peft's two wrappers, the model with its head and the model without.
@@ -397,7 +403,11 @@ class MicroStep {
                       ? with_head()
                       : around("adapted model", [&] { return around("adapters", with_head); });
     if (program_.predicts_next || !is_last_) return loss;
-    if (compares_answers(program_.training)) return preference_loss(program_, std::move(loss));
+    if (compares_answers(program_.training)) {
+      // accelerate's autocast is around the model's forward alone.
+      if (takes_answers_at_once(program_)) end_forward();
+      return preference_loss(program_, std::move(loss));
+    }
     if (program_.is_value) return value_loss(program_, loss);
     if (generates(program_.training)) return policy_loss(program_, std::move(loss));
     if (program_.training.objective == Objective::reward) return reward_loss(program_, loss);
@@ -514,6 +524,7 @@ class MicroStep {
   Recorder recorder_;
   Autograd torch_;
   Program program_;
+  std::optional<Autocast::Context> autocast_;  ///< around the model's forward
   Inventory adapters_;
   Parameters around_;
   ImageTextParameters parts_;  ///< of an image-text model, around_ told apart

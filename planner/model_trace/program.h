@@ -269,6 +269,8 @@ void name_head(Program& p, const Parameter& weight);
 /// Records the loss of answers, from the logits of their sequences or from the fused head's
 /// log-probabilities; both are released. Of a reference model it returns the answers' log-probabilities.
 [[nodiscard]] Tensor preference_loss(Program& p, Tensor scores);
+/// True if log-probabilities are made of the logits of all answers at once, behind the model's forward.
+[[nodiscard]] bool takes_answers_at_once(const Program& p);
 /// Records the loss of completions, from the logits that predict them or from the fused head's
 /// log-probabilities; both are released. Where the policy is only scored, or of a reference model, it returns
 /// each token's log-probability.

@@ -183,6 +183,8 @@ Training reference_training(const Training& training) {
   of.method = Method::full;
   of.modules_to_save.clear();
   of.dora = false;
+  // LLaMA-Factory loads the copy in the type that computes.
+  if (training.answer_loss == AnswerLoss::whole_fp32) of.master_weights = false;
   return of;
 }
 

@@ -129,6 +129,18 @@ struct EnumNames<LossShift> {
        {LossShift::logits_alone, "logits-alone"}}};
 };
 
+/// AnswerLoss says how log-probabilities of answers are made of whole logits: sequence by sequence (TRL); of
+/// all sequences at once, divided by a temperature before (torchtune); of all at once in fp32, while the
+/// logits stay for metrics (LLaMA-Factory).
+enum class AnswerLoss { by_sequence, whole, whole_fp32 };
+template <>
+struct EnumNames<AnswerLoss> {
+  static constexpr std::array<std::pair<AnswerLoss, std::string_view>, 3> table{
+      {{AnswerLoss::by_sequence, "by-sequence"},
+       {AnswerLoss::whole, "whole"},
+       {AnswerLoss::whole_fp32, "whole-fp32"}}};
+};
+
 /// Framework names the library whose sharding, buffers and step are planned. FSDP2 counts as ZeRO stage 3
 /// (reshard_after_forward) or 2 (without it); plain PyTorch as stage 0, replicated by DDP over several ranks.
 enum class Framework { deepspeed, fsdp, torch };
@@ -213,7 +225,8 @@ struct Training {
   /// TRL's fused head: log-probabilities by tiles of tokens and vocabulary, computed again in the backward.
   bool fused_head{};
   LossShift loss_shift{LossShift::labels};
-  ModuleSet modules{};  ///< whose layers, kernels and selective checkpointing run
+  AnswerLoss answer_loss{AnswerLoss::by_sequence};  ///< of dpo, orpo, simpo and kto
+  ModuleSet modules{};                              ///< whose layers, kernels and selective checkpointing run
   Framework framework{Framework::deepspeed};
   DeepSpeedRelease deepspeed{};
   OptimizerKernel optimizer_kernel{OptimizerKernel::fused};

@@ -50,6 +50,7 @@ bool holds(const TrainerDefault& row, const Training& training, std::int64_t gpu
     case TrainerCase::deepspeed_adapters: return framework.reads_ds_config && training.method == Method::lora;
     case TrainerCase::not_replicated: return !plain || gpus == 1;
     case TrainerCase::next_tokens: return training.objective == Objective::sft;
+    case TrainerCase::answers: return compares_answers(training);
     case TrainerCase::log_probabilities:
       return training.objective == Objective::sft || training.objective == Objective::dpo ||
              training.objective == Objective::kto || training.objective == Objective::grpo;
@@ -102,6 +103,9 @@ constexpr std::array kSetters{
            }},
     Setter{"--sliced-head", [](To t, Word v) { t.training.sliced_head = v == "on"; }},
     Setter{"--loss-shift", [](To t, Word v) { t.training.loss_shift = named_value<LossShift>(v); }},
+    Setter{"log-probabilities of answers",
+           [](To t, Word v) { t.training.answer_loss = named_value<AnswerLoss>(v); }},
+    Setter{"torch.autocast", [](To t, Word v) { t.training.autocast = v == "on"; }},
     Setter{"--no-master-weights", [](To t, Word v) { t.training.master_weights = v == "off"; }},
     Setter{"--no-autocast-adapters", [](To t, Word v) { t.training.fp32_adapters = v == "off"; }},
     Setter{"--lora-rank", [](To t, Word v) { t.training.lora_rank = integer(v); }},
@@ -209,6 +213,8 @@ const std::vector<Trainer>& trainers() {
                {always, "--checkpointing", "full", "hparams/model_args.py disable_gradient_checkpointing"},
                {always, "reentrant checkpointing", "on", "hparams/model_args.py use_reentrant_gc", {0, 9}},
                {always, "--attention", "sdpa", "hparams/model_args.py flash_attn auto"},
+               {answers, "log-probabilities of answers", "whole-fp32",
+                "train/trainer_utils.py get_batch_logps"},
                {adapters, "--lora-rank", "8", "hparams/finetuning_args.py lora_rank"},
                {adapters, "--lora-targets", "all-linear", "hparams/finetuning_args.py lora_target"},
                {adapters, "--lora-dropout", "0", "hparams/finetuning_args.py lora_dropout"},
@@ -223,7 +229,7 @@ const std::vector<Trainer>& trainers() {
                {adapters, "--lora-dropout", "0", "utils/schemas/peft.py lora_dropout"},
            }},
       {.name = "torchtune",
-       .newest = {0, 6},
+       .newest = {0, 7},
        .defaults =
            {
                {always, "--checkpointing", "full",
@@ -235,7 +241,10 @@ const std::vector<Trainer>& trainers() {
                 "modules/loss/ce_chunked_output_loss.py num_output_chunks",
                 {0, 3}},
                {next_tokens, "--sliced-head", "on", "modules/transformer.py chunked_output", {0, 4}},
-               {plain, "--no-master-weights", "on", "recipes/configs dtype: bf16"},
+               {answers, "log-probabilities of answers", "whole",
+                "rlhf/sequence_processing.py get_batch_log_probs"},
+               {always, "torch.autocast", "off", "recipes/full_finetune_single_device.py dtype"},
+               {full, "--no-master-weights", "on", "recipes/full_finetune_distributed.py dtype"},
                {adapters, "--no-autocast-adapters", "on", "recipes/configs dtype: bf16"},
                {adapters, "--lora-rank", "8", "recipes/configs/llama3_1 lora_rank"},
                {adapters, "--lora-dropout", "0", "recipes/configs/llama3_1 lora_dropout"},

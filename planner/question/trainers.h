@@ -42,6 +42,7 @@ enum class TrainerCase {
   deepspeed_adapters,
   not_replicated,    ///< all but DDP
   next_tokens,       ///< sft
+  answers,           ///< dpo, orpo, simpo and kto
   log_probabilities  ///< sft, dpo, kto and grpo, whose TRL trainers ask for log-probabilities of labels
 };
 

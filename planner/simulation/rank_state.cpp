@@ -86,8 +86,13 @@ void RankState::make_reference() {
       device_.allocate(Term::frozen_parameters, tensor.elements() * weight());
     });
   if (reference_of(in().training) != ReferenceModel::copy) return;
+  // LLaMA-Factory loads the copy in the type that computes. Source: LLaMA-Factory 0.9.5
+  // train/trainer_utils.py create_ref_model.
+  const bool narrow =
+      in().training.answer_loss == AnswerLoss::whole_fp32 && in().training.precision != Precision::fp32;
   for (const RankTensor& tensor : tensors())
-    if (!tensor.added && !tensor.of_values) device_.allocate(Term::frozen_parameters, tensor.stored);
+    if (!tensor.added && !tensor.of_values)
+      device_.allocate(Term::frozen_parameters, narrow ? tensor.elements * Bytes(2) : tensor.stored);
   if (in().model.shape.tied_embeddings)
     device_.spike(Term::frozen_parameters, tensors()[token_embedding()].stored);
 }

@@ -64,6 +64,7 @@ TEST(References, AreReadWhole) {
       {"packed/steps.json", Kind::step, 20},
       {"adapters/steps.json", Kind::step, 15},
       {"trainers/steps.json", Kind::step, 56},
+      {"answers/steps.json", Kind::step, 16},
       {"rollouts/steps.json", Kind::step, 35},
       {"fsdp1/steps.json", Kind::step, 10},
       {"litgpt/memory.json", Kind::measurement, 15},
@@ -330,6 +331,18 @@ TEST(References, TrainersStepsAreAsMeasured) {
   EXPECT_GE(reserved, 54U);
   std::sort(allocated.begin(), allocated.end());
   EXPECT_LE(median_of(allocated), 0.0005);
+}
+
+// LLaMA-Factory's DPO, ORPO, SimPO and KTO, torchtune's DPO: log-probabilities of all answers at once.
+TEST(References, LossesOfWholeAnswersAreAsMeasured) {
+  std::size_t judged = 0;
+  for (const Record& record : judge(reference("answers/steps.json"))) {
+    ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
+    if (record.statistic == Statistic::reserved) continue;
+    ++judged;
+    EXPECT_LE(std::abs(*record.error), 0.005) << record.id;
+  }
+  EXPECT_EQ(judged, 16U);
 }
 
 // GRPO's scoring and training over given completions: with and without a reference, adapters, accumulation.

@@ -104,6 +104,7 @@ void read_loss(const JsonReader& value, Run& run);
 void read_loss_chunks(const JsonReader& value, Run& run);
 void read_loss_chunk_tokens(const JsonReader& value, Run& run);
 void check_loss_chunks(const JsonReader& value, Run& run);
+void read_answer_loss(const JsonReader& value, Run& run);
 void read_loss_shift(const JsonReader& value, Run& run);
 void read_fsdp_inputs(const JsonReader& value, Run& run);
 void read_zeroing(const JsonReader& value, Run& run);

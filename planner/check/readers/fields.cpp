@@ -124,6 +124,7 @@ constexpr std::array kFields{
     // ---- the loss
     Field{"loss", P | T, P, read_loss, "full, fused, chunked or an objective"},
     Field{"fused_head", T, 0, flag<&Training::fused_head>, "TRL's fused head"},
+    Field{"answer_loss", P | T, 0, read_answer_loss, "how log-probabilities of answers are made of logits"},
     Field{"loss_shift", P | T, 0, read_loss_shift, "what is shifted by one token"},
     Field{"logits_chunked", P, 0, flag<&Training::sliced_head>, "the head runs in slices, too", has_own_loss},
     Field{"loss_chunk_tokens", P, 0, read_loss_chunk_tokens, "tokens of a slice of the cross-entropy",

@@ -93,6 +93,8 @@ constexpr std::array kKeys{
     std::pair{std::string_view("--sliced-head"), "loss"},
     std::pair{std::string_view("--fused-head"), "loss"},
     std::pair{std::string_view("--loss-shift"), "loss_shift"},
+    std::pair{std::string_view("log-probabilities of answers"), "answer_loss"},
+    std::pair{std::string_view("torch.autocast"), "autocast"},
     std::pair{std::string_view("reentrant checkpointing"), "reentrant"},
 };
 
@@ -213,6 +215,10 @@ void read_loss_chunks(const JsonReader& value, Run& run) {
 /// Skips a chunked cross-entropy whose slices neither the run nor its trainer counts.
 void check_loss_chunks(const JsonReader& /*value*/, Run& run) {
   if (run.setup.training.loss_chunks == 1) run.skip.add("chunked cross-entropy");
+}
+
+void read_answer_loss(const JsonReader& value, Run& run) {
+  run.setup.training.answer_loss = named<AnswerLoss>(value);
 }
 
 void read_loss_shift(const JsonReader& value, Run& run) {

@@ -39,6 +39,9 @@ constexpr std::array kDdpOffloads{Offload{}};
 void check_ddp(const Model&, const Training& training, const Strategy& s, Reasons& reasons) {
   if (s.zero_stage > 0) reasons.emplace_back("plain PyTorch shards nothing: it is planned as stage 0");
   if (s.layout.replicate > 1) reasons.emplace_back("plain PyTorch shards nothing that could be replicated");
+  if (training.steps_in_backward && s.layout.data_ranks() > 1)
+    reasons.emplace_back(
+        "an optimizer that steps in the backward needs gradients that are reduced: one GPU, or FSDP2");
   check_torch(training, s, reasons);
   if (s.offload_optimizer == OffloadDevice::none && s.offload_parameters == OffloadDevice::none) return;
   reasons.emplace_back("plain PyTorch offloads nothing: take DeepSpeed or FSDP");

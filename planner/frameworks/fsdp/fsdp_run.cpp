@@ -329,8 +329,29 @@ void FsdpRun::release_gradients(ParameterGroup& group, std::vector<std::size_t> 
 
 /// Kept, added to what earlier micro-steps left, or copied to the host.
 void FsdpRun::take_reduced(ParameterGroup& group, Device::Block reduced, bool all_reduced) {
+  if (in().training.steps_in_backward && !offloads()) {
+    step_group(group);
+    return drop_reduced(reduced, all_reduced);
+  }
   if (offloads() || group.gradients != Device::kNone) return drop_reduced(reduced, all_reduced);
   group.gradients = reduced;
+}
+
+/// Runs the hooks behind the group's gradients, each an optimizer of its own. Source: torch 2.11
+/// distributed/fsdp/_fully_shard/_fsdp_collectives.py foreach_reduce (_post_accumulate_grad_hooks); torchtune
+/// 0.7 training/memory.py register_optim_in_bwd_hooks.
+void FsdpRun::step_group(const ParameterGroup& group) {
+  const auto& tensors = state_.tensors();
+  if (stepped_.empty()) stepped_.resize(tensors.size());
+  for (const Parameter& each : group.parameters) {
+    if (!has_gradient(each)) continue;
+    const auto place =
+        std::count_if(tensors.begin(), tensors.begin() + static_cast<std::ptrdiff_t>(each.tensor),
+                      [](const RankTensor& before) { return before.trainable; });
+    optimizer_step(device_, in().training, {optimized_[static_cast<std::size_t>(place)]},
+                   !stepped_[each.tensor]);
+    stepped_[each.tensor] = true;
+  }
 }
 
 /// Releases a reduced gradient; after an all-reduce it stays until the backward is over.
@@ -352,7 +373,7 @@ void FsdpRun::step(bool first) {
     state_.wait(state_.issue(state_.clock().computed(), Operation::all_reduce,
                              Elements(static_cast<std::int64_t>(optimized_.size())), Bytes(4),
                              "gradient norm", ranks()));
-  if (offloads()) return;
+  if (offloads() || in().training.steps_in_backward) return;
   clip_gradient_norm(device_, optimized_);
   optimizer_step(device_, in().training, optimized_, first);
   if (!in().training.zeroes_behind_forward) zero_gradients();

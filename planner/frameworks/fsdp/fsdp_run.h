@@ -89,6 +89,7 @@ class FsdpRun {
   void release_gradients(ParameterGroup& group, std::vector<std::size_t> parameters);
   void take_reduced(ParameterGroup& group, Device::Block reduced, bool all_reduced);
   void drop_reduced(Device::Block reduced, bool all_reduced);
+  void step_group(const ParameterGroup& group);
   void zero_gradients();
 
   RankState& state_;
@@ -98,6 +99,7 @@ class FsdpRun {
   int reference_layer_{-1};                       ///< of the reference, whose forward runs
   bool scores_{};                                 ///< that forward is the policy's own
   std::vector<OptimizerTensor> optimized_;
+  std::vector<bool> stepped_;  ///< tensors that have states, where the optimizer steps in the backward
   int open_{-1};  ///< layer whose forward or backward runs
   bool in_backward_{};
   bool last_micro_step_{}, is_first_backward_{true};
