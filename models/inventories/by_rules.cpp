@@ -9,6 +9,7 @@
 #include "models/analogy.h"
 #include "models/base/embedded.h"
 #include "models/inventories/fields.h"
+#include "models/inventories/steps.h"
 
 namespace zplan {
 
@@ -170,9 +171,12 @@ std::optional<Model> model_by_rules(const JsonReader& config) {
     idle_towers(config, inventory);
     const Json filled = maker.fields().filled_in();
     Model model = nearest_model(filled, inventory, shape_of_inventory(inventory, filled));
-    model.analogue = std::make_shared<Model>(model);
+    auto analogue = std::make_shared<Model>(model);
     model.inventory = std::move(inventory);
     model.shape.architecture = architecture;
+    model.recorded = recorded_steps(maker.fields(), model);
+    model.shape.operators.measured = model.recorded != nullptr;
+    model.analogue = std::move(analogue);
     return model;
   }
   return std::nullopt;

@@ -67,7 +67,7 @@ bool is_true(const Json& value) {
          (value.is_structured() && !value.empty());
 }
 
-/// Returns the result for whole numbers, null where a number is too large or divided by 0.
+/// Returns the result for whole numbers, null where it is too large for one or divided by 0.
 Json of_whole(char sign, std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   switch (sign) {
@@ -93,8 +93,10 @@ Json of_real(const std::string& sign, double a, double b) {
 
 Json calculated(const std::string& sign, const Json& a, const Json& b) {
   if (!a.is_number() || !b.is_number()) return {};
-  if (is_whole(a) && is_whole(b) && sign != "/")
-    return of_whole(sign == "//" ? ':' : sign[0], a.get<std::int64_t>(), b.get<std::int64_t>());
+  if (is_whole(a) && is_whole(b) && sign != "/") {
+    Json whole = of_whole(sign == "//" ? ':' : sign[0], a.get<std::int64_t>(), b.get<std::int64_t>());
+    if (!whole.is_null()) return whole;
+  }
   return of_real(sign, a.get<double>(), b.get<double>());
 }
 

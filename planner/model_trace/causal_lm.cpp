@@ -571,10 +571,10 @@ Tape record_tape(const Model& model, const Training& training, const Strategy& s
   const auto micro_step = [&](const Model& of, const Training& as, const Strategy& how) {
     return std::make_unique<symbolic::MicroStep>(of, as, how, place, compute_capability);
   };
-  if (model.recorded) return recorded_tape(model, training, strategy);
-  if (model.analogue)
+  if (is_by_analogy(model, training, strategy))
     return analogous_tape(model, record_tape(*model.analogue, training, strategy, place, compute_capability),
                           training);
+  if (model.recorded) return recorded_tape(model, training, strategy);
   symbolic::Leftovers before;
   if (follows_micro_step(training, strategy) ||
       (symbolic::keeps_outputs(training) && !training.longest_first))

@@ -227,9 +227,11 @@ class Maker {
 
 }  // namespace
 
-std::optional<std::string> why_not_recorded(const Model& model, const Training& training,
-                                            const Strategy& strategy) {
-  if (!model.recorded) return std::nullopt;
+namespace {
+
+/// Returns why the recording has no micro-step for this training; empty where it has one.
+std::optional<std::string> why_no_tape(const Model& model, const Training& training,
+                                       const Strategy& strategy) {
   const auto missing = [](std::string_view what) {
     return fmt::format("the recorded model has no micro-step {}; zplan trace can record one", what);
   };
@@ -262,6 +264,18 @@ std::optional<std::string> why_not_recorded(const Model& model, const Training& 
                              way.checkpointed ? " with checkpointing" : " without checkpointing",
                              way.partitioned ? " under ZeRO-3" : "", way.autocast ? " under autocast" : "",
                              training.sequence_length));
+}
+
+}  // namespace
+
+bool is_by_analogy(const Model& model, const Training& training, const Strategy& strategy) {
+  return model.analogue && (!model.recorded || why_no_tape(model, training, strategy).has_value());
+}
+
+std::optional<std::string> why_not_recorded(const Model& model, const Training& training,
+                                            const Strategy& strategy) {
+  if (!model.recorded || model.analogue) return std::nullopt;
+  return why_no_tape(model, training, strategy);
 }
 
 Tape recorded_tape(const Model& model, const Training& training, const Strategy& strategy) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "planner/explain/why.h"
+#include "planner/model_trace/recorded_tape.h"
 #include "planner/plan/plan_context.h"
 #include "planner/plan/plan_figures.h"
 #include "planner/question/framework.h"
@@ -162,13 +163,16 @@ void warn(const Question& q, Answer& result) {
   if (framework.strategy_warnings != nullptr && !result.plans.empty())
     for (std::string& each : framework.strategy_warnings(q.training, result.plans.front().strategy))
       result.warnings.push_back(std::move(each));
-  if (q.model.analogue)
+  const bool by_analogy = result.plans.empty()
+                              ? q.model.analogue && !q.model.recorded
+                              : is_by_analogy(q.model, q.training, result.plans.front().strategy);
+  if (by_analogy)
     result.warnings.insert(
         result.warnings.begin(),
-        fmt::format("{} was not recorded: its micro-step is planned by analogy with {}, {}; "
+        fmt::format("{} was not recorded{}: its micro-step is planned by analogy with {}, {}; "
                     "zplan trace would make it exact",
                     q.model.name.empty() ? q.model.shape.architecture : q.model.name,
-                    q.model.analogue->shape.architecture,
+                    q.model.recorded ? " in this way to train" : "", q.model.analogue->shape.architecture,
                     q.model.inventory == q.model.analogue->inventory ? "its parameters too"
                                                                      : "its parameters are exact"));
   else if (!result.plans.empty() && !result.plans.front().measured_activations)

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "hardware_profiles/cluster.h"
+#include "planner/model_trace/recorded_tape.h"
 #include "planner/question/framework.h"
 #include "planner/simulation/allowances.h"
 #include "planner/simulation/gpu_trials.h"
@@ -186,7 +187,7 @@ MemoryPlan plan_memory(const RunInputs& inputs, const RunResult& run, const Clus
   }
   plan.required = std::max(gpus.smallest(), plan.required_low);
   plan.required_high = std::max(plan.required_high, plan.required);
-  if (inputs.step.model.analogue)
+  if (is_by_analogy(inputs.step.model, inputs.step.training, inputs.step.strategy))
     plan.required_high = std::max(plan.required_high, Bytes(plan.required.value / 10 * kAnalogyTenths));
   return plan;
 }

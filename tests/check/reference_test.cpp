@@ -196,6 +196,15 @@ TEST(References, DescribedModelsAreAsMeasured) {
   EXPECT_LE(median_of(errors), 1e-5);
 }
 
+// Published text models at their real widths, of which no program and no recording was made: four by their
+// descriptors, four hybrids by recorded steps whose sizes are expressions over the config.
+TEST(References, PublishedTextModelsAreAsMeasured) {
+  const std::vector<double> errors =
+      errors_of("architectures/published_text.json", Statistic::allocated, 0.03);
+  EXPECT_EQ(errors.size(), 32U);
+  EXPECT_LE(median_of(errors), 1e-4);
+}
+
 // NF4 in language model, tower and projector, as transformers packs them; adapters on all linear layers.
 TEST(References, PackedStepsWithImagesAreAsMeasured) {
   const std::vector<double> errors = errors_of("images/qlora.json", Statistic::allocated, 0.005);

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -40,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Models, PublishedConfigs, testing::ValuesIn(published_c
                          });
 
 constexpr const char* kNemotron = R"({
-  "model_type": "nemotron_h", "hybrid_override_pattern": "M-M*", "hidden_size": 64, "intermediate_size": 96,
+  "model_type": "nemotron_h", "hybrid_override_pattern": "M-M*-", "hidden_size": 64, "intermediate_size": 96,
   "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "mamba_num_heads": 4, "mamba_head_dim": 8,
   "n_groups": 2, "ssm_state_size": 16, "conv_kernel": 4, "vocab_size": 100, "time_step_limit": [0.0, Infinity]
 })";
@@ -48,13 +49,36 @@ constexpr const char* kNemotron = R"({
 /// Layers by the letters of the pattern: M, Mamba 2; -, a feed-forward; *, attention.
 TEST(ModelByRules, ReadsALayersKindFromThePattern) {
   const Model model = model_of(kNemotron);
-  EXPECT_EQ(model.inventory.layers, (std::vector<std::size_t>{0, 1, 0, 2}));
+  EXPECT_EQ(model.inventory.layers, (std::vector<std::size_t>{0, 1, 0, 2, 1}));
   EXPECT_EQ(tensor_named(model.inventory, "model.layers.{}.mixer.in_proj.weight").shape,
             (std::vector<std::int64_t>{2 * 32 + 2 * 2 * 16 + 4, 64}));
   EXPECT_EQ(tensor_named(model.inventory, "model.layers.{}.mixer.q_proj.weight").shape,
             (std::vector<std::int64_t>{64, 64}));
   EXPECT_EQ(tensor_named(model.inventory, "model.layers.{}.mixer.up_proj.weight").linear,
             (Linear{.in_features = 64, .out_features = 96}));
+}
+
+/// Steps that were recorded at other sizes, of layers in another order; chunks must be as recorded.
+TEST(ModelByRules, HasRecordedStepsAtItsOwnSizes) {
+  const Model model = model_of(kNemotron);
+  ASSERT_NE(model.recorded, nullptr);
+  ASSERT_NE(model.analogue, nullptr) << "for ways to train that were not recorded";
+  const RecordedTape& tape = model.recorded->tapes.at(0);
+  EXPECT_EQ(tape.layers.size(), 5U);
+  const auto has_size = [&](std::int64_t bytes_per_token) {
+    return std::any_of(tape.sizes.begin(), tape.sizes.end(), [&](const RecordedSize& each) {
+      return each.at(1, 1000, 0) == Bytes(1000 * bytes_per_token);
+    });
+  };
+  EXPECT_TRUE(has_size(2 * 64)) << "hidden states in bf16";
+  EXPECT_TRUE(has_size(2 * 96)) << "of the feed-forward";
+  EXPECT_TRUE(has_size(2 * (2 * 32 + 2 * 2 * 16 + 4))) << "what Mamba's layer projects onto";
+  Json config = parse_json(kNemotron, "test");
+  config["chunk_size"] = 64;
+  EXPECT_EQ(model_of(config).recorded, nullptr);
+  config.erase("chunk_size");
+  config["hybrid_override_pattern"] = "*M";
+  EXPECT_EQ(model_of(config).recorded, nullptr) << "no recording begins with attention";
 }
 
 TEST(ModelByRules, FieldsThatAreLeftOutAreTransformersDefaults) {
