@@ -188,6 +188,9 @@ const std::vector<OptionSpec>& option_table() {
       {{"--framework"}, frameworks([](const FrameworkSpec& each) { return each.reads_ds_config; })}};
   const Conditions kWithConfigs{
       {{"--framework"}, frameworks([](const FrameworkSpec& each) { return !each.config_file.empty(); })}};
+  const Conditions kStepsInBackward{
+      {{"--method"}, {"full"}},
+      {{"--framework"}, frameworks([](const FrameworkSpec& each) { return !each.reads_ds_config; })}};
   const Conditions kShards{
       {{"--framework"}, frameworks([](const FrameworkSpec& each) { return !each.sharded_instead; })}};
   const Conditions kGathers{
@@ -434,6 +437,15 @@ const std::vector<OptionSpec>& option_table() {
        open(word(training(&Training::optimizer)))},
       {"--no-master-weights", "", kTraining, kPlanning, "No fp32 master weights",
        "keep no fp32 copy of 16-bit weights", flag(training(&Training::master_weights), false)},
+      {"--optimizer-kernel", "fused|foreach|single|deepspeed-fused", kTraining, kPlanning,
+       "Optimizer's kernel",
+       "how torch's AdamW updates: one kernel over all parameters (fused), lists with temporaries of all at "
+       "once "
+       "(foreach), one parameter after the other (single); DeepSpeed's FusedAdam (deepspeed-fused) [fused]",
+       word(training(&Training::optimizer_kernel))},
+      {"--optimizer-in-backward", "", kTraining, kPlanning, "Optimizer in the backward",
+       "update each parameter as soon as its gradient is there, and free that",
+       flag(training(&Training::steps_in_backward)), kStepsInBackward},
       {"--checkpointing", "none|selective|full", kTraining, kPlanning, "Checkpointing",
        "activations that the backward pass computes again [full]", word(space(&SearchSpace::checkpointing))},
       {"--checkpoint-offload", "none|alst|deepspeed", kTraining, kPlanning, "Checkpoints on the host",

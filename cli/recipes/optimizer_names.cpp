@@ -151,13 +151,20 @@ RecipeOptions on_the_host(const RecipePlace& place, const std::string& name, Rec
   return {{std::string(place.row.option), std::string(planned)}};
 }
 
+/// torch's AdamW runs over lists of tensors, with temporaries of all, unless it is fused. Source:
+/// transformers 5.23 trainer_optimizer.py _get_adamw_torch.
+RecipeOptions with_kernel(const std::string& name, RecipeOptions options) {
+  if (name == "adamw_torch") options.emplace_back("--optimizer-kernel", "foreach");
+  return options;
+}
+
 }  // namespace
 
 RecipeOptions as_optimizer(const RecipePlace& place) {
   if (place.value.kind == RecipeKind::nothing) return {};
   const std::string name = place.scalar();
   const std::string option(place.row.option);
-  if (is_planned(place, name)) return on_the_host(place, name, {{option, name}});
+  if (is_planned(place, name)) return with_kernel(name, on_the_host(place, name, {{option, name}}));
   const NearestOptimizer* found = nearest(name);
   const bool with_adapters = trains_adapters(place);
   if (found == nullptr || (found->keeps_more && !with_adapters))

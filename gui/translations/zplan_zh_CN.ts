@@ -1941,6 +1941,22 @@
         <translation>不保留 16 位权重的 fp32 副本</translation>
     </message>
     <message>
+        <source>Optimizer&apos;s kernel</source>
+        <translation>优化器的内核</translation>
+    </message>
+    <message>
+        <source>how torch&apos;s AdamW updates: one kernel over all parameters (fused), lists with temporaries of all at once (foreach), one parameter after the other (single); DeepSpeed&apos;s FusedAdam (deepspeed-fused) [fused]</source>
+        <translation>torch 的 AdamW 如何更新：一个内核处理所有参数（fused）、按列表处理并同时持有全部临时量（foreach）、逐个参数（single）；DeepSpeed 的 FusedAdam（deepspeed-fused）[fused]</translation>
+    </message>
+    <message>
+        <source>Optimizer in the backward</source>
+        <translation>反向传播中更新</translation>
+    </message>
+    <message>
+        <source>update each parameter as soon as its gradient is there, and free that</source>
+        <translation>梯度一就绪就更新该参数，并释放梯度</translation>
+    </message>
+    <message>
         <source>activations that the backward pass computes again [full]</source>
         <translation>反向计算时重新计算的激活（激活检查点）[full]</translation>
     </message>

@@ -59,6 +59,8 @@ class _OfPlanSearchCompareHardwareCompareFitLintCheck(TypedDict, total=False):
     precision: Literal["bf16", "fp16", "fp32"]
     optimizer: str
     no_master_weights: bool
+    optimizer_kernel: Literal["fused", "foreach", "single", "deepspeed-fused"]
+    optimizer_in_backward: bool
     checkpointing: Literal["none", "selective", "full"]
     checkpoint_offload: Literal["none", "alst", "deepspeed"]
     tiled_mlp: Union[int, Literal["auto"]]

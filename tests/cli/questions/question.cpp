@@ -181,6 +181,7 @@ void add_training(Random& random, Typed& typed) {
   if (random.chance(30)) typed.option("--precision", any<Precision>(random));
   if (random.chance(30)) typed.option("--optimizer", any<Optimizer>(random));
   typed.flag(10, "--no-master-weights");
+  if (random.chance(10)) typed.option("--optimizer-kernel", any<OptimizerKernel>(random));
   if (random.chance(50)) typed.option("--checkpointing", any<Checkpointing>(random));
   if (random.chance(20))
     typed.option("--attention", random.of(Words{"sdpa", "sdpa", "sdpa", "eager", "flash"}));
