@@ -88,6 +88,7 @@ struct Options {
   bool help{}, version{};
 
   std::string model;
+  std::optional<std::string> model_config;  ///< its config.json, where a recipe makes one
   std::string value_model, reward_model;  ///< of PPO; empty: the policy's shape
   ImageRequest images;                    ///< of each sample
   std::string lengths;  ///< of the data set's samples: a file, or mean, spread and limit; empty: all alike

@@ -263,6 +263,7 @@ class Applied {
     const auto& inside = options_.recipes[each.recipe].ds_config;
     if (each.option == "--ds-config" && inside)
       options_.ds_config_text = inside;
+    if (each.option == "--model") options_.model_config = options_.recipes[each.recipe].model_config;
   }
 
   void imply_trainers() {

@@ -7,7 +7,9 @@
 #include <array>
 #include <cmath>
 #include <future>
+#include <nlohmann/json.hpp>
 
+#include "models/base/json_reader.h"
 #include "models/config.h"
 #include "models/recorded/recorded.h"
 #include "planner/moments/rollout.h"
@@ -220,13 +222,24 @@ void choose_attention(const Options& options, Question& q) {
   q.training.attention = Attention::sdpa;
 }
 
+/// Returns the model that --model names, with the config that a recipe makes of it.
+Model asked_model(const Options& options, const Environment& environment) {
+  if (!options.model_config) return resolve_model(options.model, model_search(environment));
+  const Json config = Json::parse(*options.model_config);
+  Model model = read_config(JsonReader(config, options.model));
+  model.name = options.model;
+  model.source = ModelSource::config;
+  model.origin = "as the recipe's trainer builds it";
+  return model;
+}
+
 Request requested(const Options& options, const Environment& environment) {
   check_conditions(options);
   // The catalogues of hardware and of models are read side by side.
   auto hardware = std::async(std::launch::async, [&] {
     return profiles_for(options.cluster.gpu, user_hardware_folder(environment), options.cluster.instance);
   });
-  Request request{{.model = resolve_model(options.model, model_search(environment)),
+  Request request{{.model = asked_model(options, environment),
                    .cluster = assemble_cluster(options.cluster, hardware.get()),
                    .training = with_framework(options.training, options.training.framework),
                    .space = options.space,

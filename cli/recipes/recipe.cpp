@@ -55,7 +55,8 @@ std::optional<RecipeFormat> format_of_command(const std::vector<std::string>& co
 /// first.
 RecipeFormat format_of(const RecipeText& text) {
   using enum RecipeFormat;
-  constexpr std::array kOneTells{axolotl, accelerate, torchtune}, kMostTell{llama_factory, swift, trl};
+  constexpr std::array kOneTells{axolotl, accelerate, torchtune, llama_factory_v1};
+  constexpr std::array kMostTell{llama_factory, swift, trl};
   const auto found = [&](RecipeFormat format) {
     return std::ranges::count_if(recipe_table(format).telling,
                                  [&](std::string_view key) { return has(text.root, key); });
@@ -86,6 +87,20 @@ std::string shown(const RecipeValue& value) {
   std::vector<std::string> items;
   for (const RecipeValue& each : value.items) items.push_back(shown(each));
   return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
+/// Replaces scalars such as "${batch_size}" by the value that they name, as OmegaConf does.
+void resolve_references(RecipeValue& value, const RecipeValue& root) {
+  constexpr int kMostSteps = 8;  // of a reference to a reference
+  for (RecipeEntry& each : value.entries) resolve_references(each.value, root);
+  for (RecipeValue& each : value.items) resolve_references(each, root);
+  for (int step = 0; step < kMostSteps; ++step) {
+    if (value.kind != RecipeKind::scalar || !value.text.starts_with("${") || !value.text.ends_with("}"))
+      return;
+    const RecipeValue* named = root.find_path(std::string_view(value.text).substr(2, value.text.size() - 3));
+    if (named == nullptr || named->kind != RecipeKind::scalar) return;
+    value.text = named->text;
+  }
 }
 
 /// One file's keys by one table.
@@ -288,6 +303,7 @@ const RecipeTable& recipe_table(RecipeFormat format) {
   switch (format) {
     case RecipeFormat::axolotl: return axolotl_table();
     case RecipeFormat::llama_factory: return llama_factory_table();
+    case RecipeFormat::llama_factory_v1: return llama_factory_v1_table();
     case RecipeFormat::trl: return trl_table();
     case RecipeFormat::torchtune: return torchtune_table();
     case RecipeFormat::swift: return swift_table();
@@ -318,12 +334,14 @@ std::string recipe_command(const std::vector<Recipe>& recipes, std::int64_t gpus
   if (training == recipes.end()) return launcher.empty() ? "" : "accelerate launch" + launcher + " train.py";
   const std::string file = shell_quote(training->file);
   if (training->file.ends_with(".sh")) return "bash " + file;
-  const std::string_view pattern = recipe_table(training->format).launch;
+  const RecipeTable& table = recipe_table(training->format);
+  const std::string pattern =
+      table.launches == nullptr ? std::string(table.launch) : table.launches(*training, gpus, objective);
   if (pattern.empty()) return {};
   constexpr std::array<std::string_view, 5> kOfTrl{"sft", "dpo", "kto", "grpo", "reward"};
   if (training->format == RecipeFormat::trl && std::ranges::find(kOfTrl, objective) == kOfTrl.end())
     return {};
-  std::string line = filled(std::string(pattern), "{file}", file);
+  std::string line = filled(pattern, "{file}", file);
   line = filled(filled(line, "{gpus}", std::to_string(gpus)), "{objective}", std::string(objective));
   if (launch != recipes.end() && training->format == RecipeFormat::trl)
     line += " --accelerate_config " + shell_quote(launch->file);
@@ -336,6 +354,7 @@ Recipe read_recipe(std::string text, const std::string& file, const RecipeAsked&
   read = with_named_config(std::move(read));
   const RecipeTable& table = recipe_table(format_of(read));
   refuse_no_training(read, table);
+  if (table.has_references) resolve_references(read.root, RecipeValue(read.root));
   Recipe recipe = RecipeReader(read, table, asked).read();
   for (const RecipeNote& each : read.notes) recipe.not_planned.push_back({each.what, each.line, each.why});
   if (auto launch = launched_by(read, asked)) recipe.launched_by.push_back(std::move(*launch));

@@ -18,12 +18,22 @@
 namespace zplan {
 
 /// The project that reads the config.
-enum class RecipeFormat { axolotl, llama_factory, trl, transformers, torchtune, swift, accelerate };
+enum class RecipeFormat {
+  axolotl,
+  llama_factory,
+  llama_factory_v1,
+  trl,
+  transformers,
+  torchtune,
+  swift,
+  accelerate
+};
 template <>
 struct EnumNames<RecipeFormat> {
-  static constexpr std::array<std::pair<RecipeFormat, std::string_view>, 7> table{
+  static constexpr std::array<std::pair<RecipeFormat, std::string_view>, 8> table{
       {{RecipeFormat::axolotl, "axolotl"},
        {RecipeFormat::llama_factory, "llama-factory"},
+       {RecipeFormat::llama_factory_v1, "llama-factory-v1"},
        {RecipeFormat::trl, "trl"},
        {RecipeFormat::transformers, "transformers"},
        {RecipeFormat::torchtune, "torchtune"},
@@ -63,6 +73,9 @@ struct Recipe {
   /// Contents of a DeepSpeed config that stands in the recipe itself, in JSON.
   std::optional<std::string> ds_config;
   std::vector<Recipe> launched_by{};  ///< what launches it: accelerate's config and flags
+  /// A model's config.json that follows from the recipe's own sizes or from how its trainer builds a known
+  /// model; --model names it.
+  std::optional<std::string> model_config{};
   bool operator==(const Recipe&) const = default;
 };
 

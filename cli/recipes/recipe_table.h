@@ -96,6 +96,9 @@ struct RecipeTable {
   std::string_view trains{};
   /// Starts a training by a file: "axolotl train {file}"; {gpus} and {objective} stand for these, too.
   std::string_view launch{};
+  /// Returns `launch` where it follows from what the recipe says; null: it is always the same.
+  std::string (*launches)(const Recipe& recipe, std::int64_t gpus, std::string_view objective){};
+  bool has_references{};  ///< values such as "${batch_size}" stand for another key's (OmegaConf)
 };
 
 // Translations.
@@ -133,6 +136,7 @@ struct ImageTextParts {
 
 [[nodiscard]] const RecipeTable& axolotl_table();
 [[nodiscard]] const RecipeTable& llama_factory_table();
+[[nodiscard]] const RecipeTable& llama_factory_v1_table();
 [[nodiscard]] const RecipeTable& trl_table();
 [[nodiscard]] const RecipeTable& transformers_table();
 [[nodiscard]] const RecipeTable& torchtune_table();

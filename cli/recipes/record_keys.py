@@ -14,12 +14,13 @@ from pathlib import Path
 PROJECTS = {
     "transformers": (["transformers", "trl"], ["transformers/training_args.py", "trl/trainer/*_config.py", "trl/scripts/utils.py"]),
     "llama-factory": (["llamafactory"], ["llamafactory/hparams/*.py", "transformers/training_args.py", "transformers/training_args_seq2seq.py"]),
+    "llama-factory-v1": (["llamafactory"], ["llamafactory/v1/config/*.py", "llamafactory/v1/plugins/model_plugins/peft.py", "llamafactory/v1/plugins/model_plugins/quantization.py"]),
     "axolotl": (["axolotl"], ["axolotl/utils/schemas/*.py", "axolotl/integrations/*/args.py"]),
     "swift": (["ms_swift"], ["swift/arguments/*.py", "swift/arguments/base_args/*.py", "swift/trainers/arguments.py", "swift/rlhf_trainers/arguments.py",
                              "transformers/training_args.py", "transformers/training_args_seq2seq.py"]),
     "accelerate": (["accelerate"], ["accelerate/commands/config/config_args.py", "accelerate/commands/config/cluster.py"]),
-    # torchtune takes any key: known are those of the configs that it comes with.
-    "torchtune": (["torchtune"], ["recipes/configs/**/*.yaml"]),
+    # torchtune takes any key: known are those that its recipes read, and those of the configs that it comes with.
+    "torchtune": (["torchtune"], ["recipes/configs/**/*.yaml", "recipes/*.py", "recipes/dev/*.py"]),
 }
 
 # Keys that older releases had and people's files still have: transformers 4.57, axolotl's sections of FSDP1.
@@ -37,13 +38,21 @@ SCRIPTS = ("dataset_mixer dataset_mixture dataset_splits dataset_configs dataset
            "train_file_dir validation_file_dir max_train_samples max_eval_samples train_samples tool_format template_name cache_dir model_revision "
            "use_fast_tokenizer data_path image_folder eval_path eval_image_folder lazy_preprocess merger_lr vision_lr head_lr lora_namespan_exclude "
            "lora_weight_path image_min_pixels video_min_pixels fps nframes lora_bias lora_alpha opd_lambda opd_beta max_new_tokens").split()
+# Keys of sections that v1's plugins read without declaring them. Source: v1/plugins/trainer_plugins/, v1/plugins/model_plugins/kernels/.
+SECTIONS = ("dcp_path pin_memory reshard_after_forward offload_params config_file ep_size ep_dispatcher wd momentum nesterov ns_steps adamw_betas adamw_eps lr "
+            "include_kernels chunk_size use_kernels require_logits num_warmup_steps").split()
 OLDER = {"transformers": TRAINING_ARGUMENTS + SCRIPTS, "llama-factory": TRAINING_ARGUMENTS, "swift": TRAINING_ARGUMENTS,
+         "llama-factory-v1": SECTIONS,
          "axolotl": "sharding_strategy limit_all_gathers forward_prefetch backward_prefetch debug eta_min model_config gptq_groupsize gptq_model_v1".split()}
 
 
 def fields(path):
     if path.suffix == ".yaml":
         yield from re.findall(r"^ *(\w+):", path.read_text(), re.M)
+        return
+    if path.parts[-2] == "recipes" or path.parts[-3:-1] == ("recipes", "dev"):  # what a recipe reads of its config
+        yield from re.findall(r'\bcfg\.get\(\s*"(\w+)"', path.read_text())
+        yield from (key for key in re.findall(r"\bcfg\.(\w+)", path.read_text()) if key != "get")
         return
     if path.name == "cluster.py":  # accelerate's questionnaire: keys of sections are strings
         yield from re.findall(r'"((?:fsdp|deepspeed|zero|zero3|offload|gradient|parallelism_config|dynamo|mpirun)_\w+)"', path.read_text())

@@ -391,7 +391,7 @@ std::string quantization_of(const json& packing) {
 bool trains_adapters(const RecipePlace& place) {
   for (const std::string_view key : {"finetuning_type", "tuner_type", "train_type"}) {
     const std::string said = place.other(key);
-    if (!said.empty()) return said == "lora";
+    if (!said.empty()) return said != "full" && said != "freeze";
   }
   if (!place.other("adapter").empty() || place.is_on("use_peft")) return true;
   const RecipeFormat format = place.recipe.format;  // LLaMA-Factory and ms-swift train adapters by default

@@ -162,6 +162,11 @@ const WriteKeys* write_keys(RecipeFormat format) {
                  {"lora_target", "all"},
                  {"quantization_bit", "4"}},
        .fused_loss = {{"enable_liger_kernel", "true"}}},
+      {.format = llama_factory_v1,
+       .micro_batch = "micro_batch_size",
+       .checkpointing = "enable_activation_checkpointing",
+       .lora = {{"peft_config.name", "lora"}},
+       .nothing_accumulated = ""},
       {.format = trl,
        .micro_batch = "per_device_train_batch_size",
        .accumulation = "gradient_accumulation_steps",
@@ -358,9 +363,11 @@ class RecipeWriter {
   void torchtune() {
     const FrameworkSpec& about = spec(target_.plan->framework);
     if (about.reads_ds_config) made_.notes.emplace_back("torchtune shards by FSDP2 alone: --framework fsdp");
-    if (about.reads_accelerate_config)
-      put("fsdp_cpu_offload",
-          target_.plan->strategy.offload_parameters == OffloadDevice::none ? "False" : "True");
+    if (!about.reads_accelerate_config) return;
+    const Strategy& s = target_.plan->strategy;
+    put("fsdp_cpu_offload", s.offload_parameters == OffloadDevice::none ? "False" : "True");
+    if (s.zero_stage == 2 || written("fsdp_reshard_after_forward"))
+      put("fsdp_reshard_after_forward", s.zero_stage == 3 ? "True" : "False");
   }
 
   void accelerate() {
