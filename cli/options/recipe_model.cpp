@@ -1,4 +1,4 @@
-// What a recipe says of parts that its model has not.
+// Leaves out what a recipe says of parts that its model has not.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -22,6 +22,9 @@ constexpr std::array<std::string_view, 1> kOfStages{"--ds-config"};
 constexpr std::array<std::string_view, 7> kSearched{
     "--framework", "--zero", "--offload", "--ds-config", "--checkpointing", "--micro-batch", "--grad-accum"};
 
+/// A setting of trainers that the command line has no option for: "on" or "off".
+constexpr std::string_view kReentrant = "reentrant checkpointing";
+
 template <std::size_t N>
 bool among(const std::array<std::string_view, N>& all, std::string_view option) {
   return std::ranges::find(all, option) != all.end();
@@ -196,6 +199,7 @@ class Applied {
 
   [[nodiscard]] bool takes(std::string_view option) const {
     if (options_.command == Command::search && option == "--ds-config") return true;  // dropped below
+    if (option == kReentrant) return true;
     const OptionSpec* spec = find_option(option);
     return spec != nullptr && spec->commands.has(options_.command);
   }
@@ -250,7 +254,10 @@ class Applied {
 
   void give(std::string_view option, const std::string& value) {
     options_.given.emplace_back(option);
-    find_option(option)->type.set(options_, option, value);
+    if (option == kReentrant)
+      options_.training.reentrant_checkpointing = value == "on";
+    else
+      find_option(option)->type.set(options_, option, value);
   }
 
   void set(const Chosen& each) {

@@ -56,7 +56,7 @@ constexpr std::array kNearest{
     NearestOptimizer{"rmsprop_bnb", "lion32bit", kSame},
     NearestOptimizer{"rmsprop_bnb_32bit", "lion32bit", kSame},
     NearestOptimizer{"rmsprop_bnb_8bit", "lion8bit", kSame},
-    NearestOptimizer{"came_pytorch", "sgd-momentum", "its factored states are not counted beside its moment"},
+    NearestOptimizer{"came_pytorch", "sgd-momentum", "its factored states are not counted"},
     NearestOptimizer{"adam_mini", "adamw", kLess},
     NearestOptimizer{"muon", "adamw", "it keeps one moment of each matrix instead of two"},
     NearestOptimizer{"dion", "adamw", kLowRank},
@@ -113,8 +113,8 @@ bool is_planned(const RecipePlace& place, const std::string& name) {
   return !spec(*optimizer).deepspeed_only || (deepspeed != nullptr && deepspeed->kind != RecipeKind::nothing);
 }
 
-/// True if DeepSpeed keeps the states on the host: accelerate takes DeepSpeed's CPU Adam or Lion in the place
-/// of whatever optimizer was asked for, unless zero_force_ds_cpu_optimizer is off.
+/// True if DeepSpeed keeps the states on the host: accelerate replaces every
+/// optimizer by DeepSpeed's CPU Adam or Lion, unless zero_force_ds_cpu_optimizer is off.
 /// Source: accelerate 1.15 accelerator.py _prepare_deepspeed, utils/deepspeed.py.
 bool deepspeed_offloads(const RecipePlace& place) {
   const std::string name = place.other("deepspeed");

@@ -335,6 +335,10 @@ std::vector<RecipeRow> axolotl_rows() {
       {"fp16", "--precision", fp16, {{"true", "fp16"}, {"false", ""}}},
       {"bf16", "--precision", bf16, {{"true", "bf16"}, {"auto", "bf16"}, {"full", "bf16"}, {"false", ""}}},
       {"gradient_checkpointing", "--checkpointing", checkpointed, {{"true", "full"}, {"false", "none"}}},
+      {"gradient_checkpointing_kwargs.use_reentrant",
+       "reentrant checkpointing",
+       as_word,
+       {{"true", "on"}, {"false", "off"}}},
       {"activation_offloading", "", activation_offloading},
       {"selective_checkpointing", "--checkpointing", selective},
       {"eager_attention", "--attention", as_word, {{"true", "eager"}, {"false", ""}}},
@@ -378,6 +382,20 @@ std::vector<RecipeRow> axolotl_rows() {
   return rows;
 }
 
+/// Source: cli/main.py.
+std::vector<RecipeCommand> commands() {
+  return {
+      {.words = "axolotl preprocess", .does = "prepares data"},
+      {.words = "axolotl inference", .does = "runs a model"},
+      {.words = "axolotl evaluate", .does = "evaluates a model"},
+      {.words = "axolotl lm-eval", .does = "evaluates a model"},
+      {.words = "axolotl merge-lora", .does = "merges adapters into a model"},
+      {.words = "axolotl merge-sharded-fsdp-weights", .does = "merges a checkpoint's shards"},
+      {.words = "axolotl quantize", .does = "quantizes a model"},
+      {.words = "axolotl vllm-serve", .does = "serves a model that generates for another command's training"},
+      {.words = "axolotl fetch", .does = "fetches examples"}};
+}
+
 }  // namespace
 
 }  // namespace axolotl
@@ -392,6 +410,9 @@ const RecipeTable& axolotl_table() {
                                               {"deepspeed", "--framework", "torch"}},
                                  .rows = axolotl::axolotl_rows(),
                                  .telling = {"base_model"},
+                                 .commands = axolotl::commands(),
+                                 .trains_nothing = {},
+                                 .trains = "a config that axolotl train takes",
                                  .launch = "axolotl train {file}"};
   return table;
 }

@@ -125,7 +125,8 @@ bool is_loss_of_pairs(const std::string& name) {
   return std::ranges::find(kPairs, name) != kPairs.end();
 }
 
-/// What runs: the command's words, then keys that one trainer alone has, the file's path, weaker keys.
+/// Returns the trainer that runs, by the command's words, then by keys that one trainer alone has, the file's
+/// path, weaker keys.
 const TrainerWord& trainer(const RecipePlace& place) {
   const TrainerWord* of_command = nullptr;
   for (const std::string& word : place.text.command)
@@ -176,7 +177,7 @@ RecipeOptions loaded_as(const RecipePlace& place) {
   return {{"--load-dtype", is_half ? "fp16" : "bf16"}, {"--no-master-weights", std::string(kFlagGiven)}};
 }
 
-/// bnb_4bit_quant_storage, where the release has it, else the type in which weights are loaded.
+/// Reads bnb_4bit_quant_storage; releases without it store in the type of the loaded weights.
 RecipeOptions four_bits(const RecipePlace& place) {
   RecipeOptions options = as_word(place);
   if (options.empty()) return options;
@@ -234,8 +235,8 @@ std::string vllm_mode(const RecipePlace& place) {
 
 std::string reference(const RecipePlace& place) { return place.is_on("use_peft") ? "adapters-off" : "copy"; }
 
-/// What holds where the keys are not there: 8 generations; a divergence in earlier releases, whose beta is
-/// 0.04; generation by the trainer itself.
+/// Returns what holds where the keys are not there: 8 generations; a divergence in earlier releases, whose
+/// beta is 0.04; generation by the trainer itself.
 RecipeOptions generation(const RecipePlace& place) {
   if (!is_grpo(place)) return {};
   RecipeOptions options{{"--seq", std::to_string(sequence(place))}};
@@ -382,6 +383,7 @@ std::vector<RecipeRow> rows() {
       {"vllm_gpu_memory_utilization", "--vllm-memory", if_colocated},
       {"vllm_tensor_parallel_size", "--vllm-tp", if_colocated},
       {"vllm_enable_sleep_mode", "--vllm-sleep", sleep},
+      {"vllm_device", "", nullptr, {}, "vLLM on a GPU of its own: --rollout server"},
       // Arguments of accelerate, which TRL's command line takes from the same file.
       {"num_processes", "--gpus", as_text},
       {"num_machines", "--nodes", as_text},

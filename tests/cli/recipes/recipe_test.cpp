@@ -382,9 +382,10 @@ TEST(Recipe, DeepNestingAndManyAliasesEnd) {
 // A fixed seed: the same bytes every time. Whatever is read can be changed, and what was changed is read
 // again.
 TEST(Recipe, MutatedEndsInARecipeOrAnInputError) {
-  const std::vector<std::string> words{"-",  "0", ": ", "null", "true", "'",  "[",     "]",
-                                       "{",  "}", ",",  "*a",   "&a ",  "#",  "\\",    "\n",
-                                       "  ", "|", ">",  "!!",   "---",  "\t", "1e300", "--"};
+  const std::vector<std::string> words{"-",  "0",  ": ",   "null", "true",        "'",  "[",     "]",
+                                       "{",  "}",  ",",    "*a",   "&a ",         "#",  "\\",    "\n",
+                                       "  ", "|",  ">",    "!!",   "---",         "\t", "1e300", "--",
+                                       "_",  "0x", "<<: ", "1:3",  "\xEF\xBB\xBF"};
   std::vector<std::string> texts;
   for (const char* name :
        {"axolotl_qlora.yaml", "llama_factory_lora.yaml", "trl_sft.yaml", "torchtune_lora.yaml",

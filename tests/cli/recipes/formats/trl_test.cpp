@@ -114,6 +114,21 @@ TEST(Trl, ReadsOlderNames) {
             "flash");
 }
 
+// Reentrant checkpoints keep their inputs longer.
+TEST(Trl, ReentrantCheckpointsAreReadAndNotADefault) {
+  const auto memory = [](const std::string& text) {
+    return planned_as(kModel + "dtype: bfloat16\ngradient_checkpointing: true\n" + text, "sft.yaml")
+        .at("plans")
+        .at(0)
+        .at("memory")
+        .at("required")
+        .get<double>();
+  };
+  const std::string kwargs = "gradient_checkpointing_kwargs: {use_reentrant: ";
+  EXPECT_EQ(memory(kwargs + "false}\n"), memory(""));
+  EXPECT_NE(memory(kwargs + "true}\n"), memory(""));
+}
+
 TEST(Trl, WhatTrainsNothingIsSaid) {
   EXPECT_THAT(refused(kModel + "num_generations: 8\npass_rate_min: 0.2\n", "filter.yaml"),
               HasSubstr("filters data by how often a model is right"));
