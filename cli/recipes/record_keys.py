@@ -16,7 +16,8 @@ PROJECTS = {
     "llama-factory": (["llamafactory"], ["llamafactory/hparams/*.py", "transformers/training_args.py", "transformers/training_args_seq2seq.py"]),
     "llama-factory-v1": (["llamafactory"], ["llamafactory/v1/config/*.py", "llamafactory/v1/plugins/model_plugins/peft.py", "llamafactory/v1/plugins/model_plugins/quantization.py"]),
     "axolotl": (["axolotl"], ["axolotl/utils/schemas/*.py", "axolotl/integrations/*/args.py"]),
-    "swift": (["ms_swift"], ["swift/arguments/*.py", "swift/arguments/base_args/*.py", "swift/trainers/arguments.py", "swift/rlhf_trainers/arguments.py",
+    "swift": (["ms_swift"], ["swift/arguments/*.py", "swift/arguments/base_args/*.py", "swift/trainers/arguments.py", "swift/rlhf_trainers/arguments.py", "swift/rlhf_trainers/args_mixin.py",
+                             "swift/llm/argument/*.py", "swift/llm/argument/base_args/*.py", "swift/trainers/rlhf_arguments.py", "swift/trainers/rlhf_trainer/args_mixin.py",
                              "transformers/training_args.py", "transformers/training_args_seq2seq.py"]),
     "accelerate": (["accelerate"], ["accelerate/commands/config/config_args.py", "accelerate/commands/config/cluster.py"]),
     # torchtune takes any key: known are those that its recipes read, and those of the configs that it comes with.
