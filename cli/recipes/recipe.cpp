@@ -200,10 +200,13 @@ class RecipeReader {
 
   /// Source: torch 2.11 torch/distributed/run.py; DeepSpeed 0.19 launcher/runner.py.
   static const std::vector<RecipeRow>& launcher_rows() {
-    static const std::vector<RecipeRow> rows{{"nproc_per_node", "--gpus", as_processes},
-                                             {"num_gpus", "--gpus", as_processes},
-                                             {"nnodes", "--nodes", as_nodes},
-                                             {"num_nodes", "--nodes", as_nodes}};
+    static const std::vector<RecipeRow> rows{
+        {"nproc_per_node", "--gpus", as_processes},
+        {"num_gpus", "--gpus", as_processes},
+        {"nnodes", "--nodes", as_nodes},
+        {"num_nodes", "--nodes", as_nodes},
+        {"include", "--gpus", as_included},
+        {"hostfile", "", nullptr, {}, "nodes of a file: --gpus and --nodes say them"}};
     return rows;
   }
 
@@ -356,6 +359,10 @@ Recipe read_recipe(std::string text, const std::string& file, const RecipeAsked&
   refuse_no_training(read, table);
   if (table.has_references) resolve_references(read.root, RecipeValue(read.root));
   Recipe recipe = RecipeReader(read, table, asked).read();
+  if (read.syntax == RecipeSyntax::shell)
+    recipe.start = "bash {file}";
+  else if (table.start != nullptr)
+    recipe.start = table.start(read);
   for (const RecipeNote& each : read.notes) recipe.not_planned.push_back({each.what, each.line, each.why});
   if (auto launch = launched_by(read, asked)) recipe.launched_by.push_back(std::move(*launch));
   return recipe;

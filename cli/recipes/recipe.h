@@ -72,6 +72,9 @@ struct Recipe {
   std::vector<std::string> irrelevant;  ///< keys of data, logging and the like
   /// Contents of a DeepSpeed config that stands in the recipe itself, in JSON.
   std::optional<std::string> ds_config;
+  /// The command that starts it: {file} stands for its file, {gpus} for the processes of a node; empty where
+  /// its keys do not say which.
+  std::string start{};
   std::vector<Recipe> launched_by{};  ///< what launches it: accelerate's config and flags
   /// A model's config.json that follows from the recipe's own sizes or from how its trainer builds a known
   /// model; --model names it.

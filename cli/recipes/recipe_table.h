@@ -99,6 +99,8 @@ struct RecipeTable {
   /// Returns `launch` where it follows from what the recipe says; null: it is always the same.
   std::string (*launches)(const Recipe& recipe, std::int64_t gpus, std::string_view objective){};
   bool has_references{};  ///< values such as "${batch_size}" stand for another key's (OmegaConf)
+  /// Returns Recipe::start of a config.
+  std::string (*start)(const RecipeText& text){};
 };
 
 // Translations.
@@ -110,6 +112,8 @@ struct RecipeTable {
 /// Processes of a node, as torchrun and its like count them: --gpus of all nodes.
 [[nodiscard]] RecipeOptions as_processes(const RecipePlace& place);
 [[nodiscard]] RecipeOptions as_nodes(const RecipePlace& place);
+/// GPUs that deepspeed's --include lists: "worker-0:0,1@worker-1:2,3".
+[[nodiscard]] RecipeOptions as_included(const RecipePlace& place);
 [[nodiscard]] RecipeOptions as_ds_config(const RecipePlace& place);  ///< a DeepSpeed config: path or contents
 [[nodiscard]] RecipeOptions as_optimizer(const RecipePlace& place);  ///< names of the HF Trainer's --optim
 [[nodiscard]] RecipeOptions as_model(const RecipePlace& place);  ///< a path is relative to the working folder

@@ -71,8 +71,9 @@ struct RecipeText {
   std::size_t command_end{};                   ///< where in the text the command's last word ends
   std::optional<RecipeValue> config{};         ///< the path of a config that the command names
   std::optional<RecipeValue> launch_config{};  ///< the path of a config of accelerate's that launches it
-  RecipeValue launch{};                 ///< a map: what accelerate launch says, in the keys of its config
-  std::vector<std::string> launcher{};  ///< keys of `root` that are torchrun's or deepspeed's
+  RecipeValue launch{};                  ///< a map: what accelerate launch says, in the keys of its config
+  std::vector<std::string> launchers{};  ///< programs that launch the command: "torchrun", "deepspeed"
+  std::vector<std::string> launcher{};   ///< keys of `root` that are torchrun's or deepspeed's
   std::map<std::string, std::string> files{};  ///< files that the script writes itself
   std::vector<RecipeNote> notes{};
   std::vector<std::string> sources{};   ///< other files that values stand in

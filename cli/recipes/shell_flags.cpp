@@ -172,11 +172,12 @@ std::string launch_key(const std::string& key) {
 
 /// A command without what launches it.
 struct Launched {
-  std::vector<std::string> words;     ///< in front of the first flag, a config among them
-  Fields rest;                        ///< the words behind the program's
-  RecipeValue flags;                  ///< of the environment and of the launcher
-  std::vector<std::string> launcher;  ///< keys of the launcher among them
-  RecipeValue launch;                 ///< as accelerate's config has them
+  std::vector<std::string> words;      ///< in front of the first flag, a config among them
+  Fields rest;                         ///< the words behind the program's
+  RecipeValue flags;                   ///< of the environment and of the launcher
+  std::vector<std::string> launchers;  ///< programs in front of it
+  std::vector<std::string> launcher;   ///< keys of the launcher among them
+  RecipeValue launch;                  ///< as accelerate's config has them
   std::optional<RecipeValue> launch_config;
   std::size_t line{};
   std::size_t end{};  ///< where the last word in front of the flags ends
@@ -280,6 +281,7 @@ class Unwrapped {
   }
 
   void options(const Launcher& launcher) {
+    made_.launchers.emplace_back(launcher.name);
     while (at_ < words_.size() && words_[at_].text.starts_with('-')) {
       const ShellField flag = words_[at_++];
       const std::size_t equals = flag.text.find('=');
@@ -342,7 +344,7 @@ class FlagReader {
       : launched_(std::move(launched)), command_(command) {
     made_.root = std::move(launched_.flags);
     made_.launch = std::move(launched_.launch);
-    made_.launcher = std::move(launched_.launcher);
+    made_.launcher = std::move(launched_.launcher), made_.launchers = std::move(launched_.launchers);
     made_.launch_config = std::move(launched_.launch_config);
     made_.command_line = launched_.line, made_.command_end = launched_.end;
   }

@@ -268,6 +268,24 @@ RecipeOptions as_processes(const RecipePlace& place) {
   return {{"--gpus", std::to_string(parse_integer(place.row.key, text, 1, kMostGpus) * nodes)}};
 }
 
+RecipeOptions as_included(const RecipePlace& place) {
+  const std::string list = place.scalar();
+  std::int64_t gpus = 0, nodes = 0;
+  std::istringstream hosts(list);
+  for (std::string host; std::getline(hosts, host, '@'); ++nodes) {
+    const std::size_t colon = host.find(':');
+    if (colon == std::string::npos) {  // all GPUs of the host
+      place.not_planned("GPUs of whole hosts: --gpus and --nodes say them");
+      return {};
+    }
+    gpus += std::ranges::count(host.substr(colon), ',') + 1;
+  }
+  if (gpus == 0) return {};
+  RecipeOptions options{{"--gpus", std::to_string(gpus)}};
+  if (nodes > 1) options.emplace_back("--nodes", std::to_string(nodes));
+  return options;
+}
+
 RecipeOptions as_nodes(const RecipePlace& place) {
   if (place.is_given("--gpus") || place.scalar().empty()) return {};
   const auto nodes = nodes_of(place.scalar());

@@ -296,6 +296,14 @@ class RecipeWriter {
     if (text_.root.find_path(key) != nullptr) changes_.push_back({std::string(key), std::nullopt});
   }
 
+  /// Returns how often gradients accumulate where no key says it.
+  [[nodiscard]] std::string accumulation_unsaid() const {
+    for (const RecipeSetting& each : recipe_.settings)
+      for (const auto& [option, value] : each.options)
+        if (each.line == 0 && option == "--grad-accum") return value;
+    return std::string(keys_.nothing_accumulated);
+  }
+
   void batch() {
     const Strategy& s = target_.plan->strategy;
     const std::string micro = std::to_string(s.micro_batch_size);
@@ -307,8 +315,7 @@ class RecipeWriter {
     const std::string unsaid =
         report_.found != nullptr ? "" : std::to_string(asked.space.micro_batch_size.value_or(0));
     if (differs(keys_.micro_batch, micro, unsaid)) put(keys_.micro_batch, micro);
-    if (differs(keys_.accumulation, accumulated, std::string(keys_.nothing_accumulated)))
-      put(keys_.accumulation, accumulated);
+    if (differs(keys_.accumulation, accumulated, accumulation_unsaid())) put(keys_.accumulation, accumulated);
     if (s.checkpointing == Checkpointing::selective)
       made_.notes.emplace_back("selective checkpointing is the training script's");
     else if (written(keys_.checkpointing) || report_.found != nullptr ||
@@ -444,7 +451,34 @@ std::optional<WrittenRecipe> written_recipe(const Report& report) {
   return RecipeWriter(report, *std::move(target)).write();
 }
 
+/// Returns the start with the file and the number of processes filled in.
+std::string filled(std::string start, const std::string& file, const Cluster& cluster) {
+  const auto fill = [&](std::string_view mark, const std::string& value) {
+    if (const std::size_t at = start.find(mark); at != std::string::npos)
+      start.replace(at, mark.size(), value);
+  };
+  if (cluster.gpus_per_node == 1 && cluster.nodes == 1) fill("NPROC_PER_NODE={gpus} ", "");
+  fill("{gpus}", std::to_string(cluster.gpus_per_node));
+  fill("{file}", shell_quote(file));
+  return start;
+}
+
 }  // namespace
+
+std::vector<std::string> recipe_commands(const Report& report) {
+  const Options& options = report.options;
+  if (options.recipes.empty() || options.recipes.front().start.empty()) return {};
+  const std::optional<WrittenRecipe> made = written_recipe(report);
+  if (!made) return {};
+  const Recipe& recipe = options.recipes.front();
+  const Cluster& cluster = report.question.cluster;
+  if (made->changes.empty() && made->config_file.empty()) return {filled(recipe.start, recipe.file, cluster)};
+  if (!options.recipe_out.empty() && options.recipe_out != "-")
+    return {filled(recipe.start, options.recipe_out, cluster)};
+  const std::string file = "new" + std::filesystem::path(recipe.file).extension().string();
+  return {command_line(with_options(report.arguments, {{"--recipe-out", file}})),
+          filled(recipe.start, file, cluster)};
+}
 
 void write_recipe(const Report& report, std::ostream& out, std::ostream& err) {
   const std::string& file = report.options.recipe_out;

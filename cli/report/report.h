@@ -84,6 +84,10 @@ struct Report {
 /// Returns "recipes" of the JSON report.
 [[nodiscard]] Json recipes_json(const std::vector<Recipe>& recipes);
 
+/// Returns the commands that start the first recipe as it is planned, in its trainer's words, behind the one
+/// that writes it where the plan changes it; none where the recipe does not say how it is started.
+[[nodiscard]] std::vector<std::string> recipe_commands(const Report& report);
+
 /// Writes the first recipe, changed to the recommended plan or the alternative, to the file of --recipe-out
 /// (`-`: to `out`), and the config that it then names beside it. Reports on `err` what changed. Does nothing
 /// without

@@ -128,10 +128,12 @@ void add_next(Document& doc, const Report& report, const Plan& plan) {
   if (const std::string line = trainer_line(report); !line.empty()) return add_next(doc, {line});
   std::vector<std::string> commands;
   if (report.found != nullptr && !report.found->best.empty()) commands.push_back(pinned_command(report));
+  const std::vector<std::string> of_recipe = recipe_commands(report);
+  commands.insert(commands.end(), of_recipe.begin(), of_recipe.end());
   const std::string config = config_path(plan, report);
-  if (report.options.emit.empty() && !spec(plan.framework).config_file.empty())
+  if (of_recipe.empty() && report.options.emit.empty() && !spec(plan.framework).config_file.empty())
     commands.push_back(command_line(with_options(report.arguments, {{"--emit", config}, {"--explain", ""}})));
-  commands.push_back(next_line(plan, report));
+  if (of_recipe.empty()) commands.push_back(next_line(plan, report));
   add_next(doc, commands);
   doc.items(config_notes(plan, report));
 }
@@ -162,8 +164,9 @@ void add_alternative(Document& doc, const Report& report) {
   doc.heading(fmt::format("What fits instead: {} ({})", answer.alternative->id(), fmt::join(words, " ")),
               Tone::good);
   doc.items(reasons(*answer.alternative, report.question));
-  if (report.options.command != Command::compare)
-    add_next(doc, {command_line(with_options(report.arguments, changes))});
+  std::vector<std::string> commands{command_line(with_options(report.arguments, changes))};
+  std::ranges::move(recipe_commands(report), std::back_inserter(commands));
+  if (report.options.command != Command::compare) add_next(doc, commands);
 }
 
 /// Returns the other plans that fit and may be as fast, by the ranges of comparable runs.

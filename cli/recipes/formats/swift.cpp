@@ -207,8 +207,7 @@ RecipeOptions megatron_key(const RecipePlace& place) {
 /// get_default_device_map.
 RecipeOptions devices(const RecipePlace& place) {
   const std::string list = place.scalar();
-  const bool is_launched = !place.text.launcher.empty() || place.text.launch_config ||
-                           !place.text.launch.entries.empty() || !place.other("NPROC_PER_NODE").empty() ||
+  const bool is_launched = !place.text.launchers.empty() || !place.other("NPROC_PER_NODE").empty() ||
                            !place.other("NNODES").empty();
   if (is_launched || command_of(place.text).empty() || list.empty()) return {};
   const auto count = std::ranges::count(list, ',') + 1;
@@ -442,6 +441,13 @@ RecipeOptions reference_adapters(const RecipePlace& place) {
   return {{"--reference", "adapter"}};
 }
 
+/// A share below 1 leaves out tokens by their entropies.
+RecipeOptions entropy_mask(const RecipePlace& place) {
+  const std::string share = place.scalar();
+  if (!share.empty() && share != "1" && share != "1.0") place.not_planned("entropies of the logits");
+  return {};
+}
+
 RecipeOptions engine_offload(const RecipePlace& place) {
   if (is_reinforcement(place) && place.boolean().value_or(false))
     place.not_planned(
@@ -543,6 +549,16 @@ std::vector<RecipeRow> rollout_rows() {
       {"sleep_level", "--vllm-sleep", if_colocated_vllm},
       {"offload_model", "", engine_offload},
       {"offload_optimizer", "", engine_offload},
+      {"chord_sft_per_device_train_batch_size", "", nullptr, {}, "a batch of samples beside the completions"},
+      {"log_entropy", "", nullptr, {}, "entropies of the logits"},
+      {"top_entropy_quantile", "", entropy_mask},
+      {"async_generate", "", nullptr, {}, "completions are generated while the model trains"},
+      {"vllm_enable_lora",
+       "",
+       nullptr,
+       {},
+       "adapters are handed over to vLLM by themselves: the merged model is planned"},
+      {"vllm_max_model_len", "", [](const RecipePlace&) { return RecipeOptions{}; }},
       {"num_generations", "", [](const RecipePlace&) { return RecipeOptions{}; }},
       {"max_completion_length", "", [](const RecipePlace&) { return RecipeOptions{}; }},
       {"beta", "", [](const RecipePlace&) { return RecipeOptions{}; }},
@@ -571,6 +587,7 @@ std::vector<RecipeRow> training_rows() {
       {"optimizer", "", plugin},
       {"callbacks", "", callbacks},
       {"use_galore", "", nullptr, {}, "GaLore's projected states"},
+      {"CELOSS_PARALLEL_SIZE", "", nullptr, {}, "slices of the tokens that the cross-entropy runs over"},
       {"lisa_activated_layers", "", nullptr, {}, "LISA trains some layers at a time"},
       {"use_ray", "", nullptr, {}, "roles of GPUs under Ray"},
       {"tensor_model_parallel_size", "", megatron_key},
@@ -647,7 +664,11 @@ const RecipeTable& swift_table() {
                          {.key = "infer_backend", .unless = kTrains, .does = "runs a model"},
                          {.key = "eval_backend", .unless = kTrains, .does = "evaluates a model"},
                          {.key = "merge_lora", .unless = kTrains, .does = "merges adapters into a model"}},
-      .trains = "a command that trains (swift pt, sft, rlhf)"};
+      .trains = "a command that trains (swift pt, sft, rlhf)",
+      .start = [](const RecipeText& text) {
+        const bool is_rlhf = text.root.find("rlhf_type") != nullptr;
+        return fmt::format("NPROC_PER_NODE={{gpus}} swift {} {{file}}", is_rlhf ? "rlhf" : "sft");
+      }};
   return table;
 }
 

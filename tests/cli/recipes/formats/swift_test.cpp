@@ -209,6 +209,34 @@ TEST(SwiftRecipe, LeavesPaddingOutWithFlashAttentionAlone) {
   EXPECT_THAT(swift_error(kSft + "--packing true --attn_impl flash_attention_2"), IsEmpty());
 }
 
+TEST(SwiftRecipe, IsStartedInItsOwnWords) {
+  const Folder folder;
+  const std::string yaml =
+      folder.write("run.yaml", "model: Qwen/Qwen3-0.6B\ntuner_type: lora\nmax_length: 512\n");
+  EXPECT_THAT(in_process("--gpus 4 --mem 80 --recipe " + yaml).out,
+              HasSubstr("\nNext\n  NPROC_PER_NODE=4 swift sft " + yaml + "\n"));
+  EXPECT_THAT(in_process("--gpus 1 --mem 80 --recipe " + yaml).out,
+              HasSubstr("\nNext\n  swift sft " + yaml + "\n"));
+  const std::string script = folder.write("run.sh",
+                                          "NPROC_PER_NODE=4 swift sft --model Qwen/Qwen3-8B --tuner_type "
+                                          "full --deepspeed zero2 --max_length 2048\n");
+  EXPECT_THAT(in_process("--gpu H100-SXM-80GB --recipe " + script).out,
+              HasSubstr("\nNext\n  bash " + script + "\n"));
+  // A recipe that does not fit is written anew.
+  const std::string out = in_process("--mem 40 --recipe " + script).out;
+  EXPECT_THAT(out, HasSubstr("--recipe-out new.sh\n  bash new.sh\n"));
+}
+
+TEST(SwiftRecipe, CountsTheGpusOfLaunchers) {
+  EXPECT_THAT(
+      swift_options("deepspeed --include worker-0:0,1@worker-1:2,3 swift/cli/sft.py --model Qwen/Qwen3-8B"),
+      testing::IsSupersetOf(RecipeOptions{{"--gpus", "4"}, {"--nodes", "2"}}));
+  EXPECT_THAT(swift_error("CUDA_VISIBLE_DEVICES=0,1 deepspeed swift/cli/sft.py --model Qwen/Qwen3-8B"),
+              IsEmpty());
+  EXPECT_THAT(swift_not_planned("deepspeed --hostfile=hosts.txt swift/cli/sft.py --model Qwen/Qwen3-8B"),
+              Contains("hostfile"));
+}
+
 TEST(SwiftRecipe, ReadsItsEnvironment) {
   EXPECT_THAT(swift_options("PYTORCH_CUDA_ALLOC_CONF='expandable_segments:True' " + kSft),
               Contains(Pair("--expandable-segments", testing::_)));
