@@ -11,6 +11,7 @@
 #include "models/architectures/parts.h"
 #include "models/inventories/by_rules.h"
 #include "models/recorded/read.h"
+#include "models/vision/towers.h"
 
 namespace zplan {
 
@@ -119,16 +120,15 @@ void add_images(const JsonReader& config, Model& model) {
   }
 }
 
-/// An image-text model on text alone whose micro-step nobody recorded: its language model's, its tower idle.
-/// Nothing where its reader makes no sense of it: images are refused with the reason.
+/// Returns an image-text model on text alone: its language model's program runs, its tower is idle. Nothing
+/// where its reader makes no sense of it: images are refused with the reason.
 std::optional<Model> image_text_on_text(const JsonReader& config) {
   try {
     std::optional<Model> model = image_text_model(config);
     if (!model) return std::nullopt;
-    const std::size_t tower = model->inventory.before.size();
-    model->analogue = std::make_shared<const Model>(*language_model(config));
-    const std::size_t own = tower - model->analogue->inventory.before.size();
-    for (std::size_t i = 0; i < own; ++i) model->inventory.before[i].idle = true;
+    const std::size_t text = language_model(config)->inventory.before.size();
+    const std::size_t tower = model->inventory.before.size() - text;
+    for (std::size_t i = 0; i < tower; ++i) model->inventory.before[i].idle = true;
     model->vision.reset();
     return model;
   } catch (const InputError&) {
@@ -136,12 +136,16 @@ std::optional<Model> image_text_on_text(const JsonReader& config) {
   }
 }
 
-/// Returns an image-text model: as recorded, or its tower with its language model's micro-step.
+/// Returns a multimodal model: its towers with its language model's program, as recorded, or by analogy.
 std::optional<Model> with_tower(const JsonReader& config) {
-  if (!config.has("model_type") || !config.has("vision_config")) return std::nullopt;
+  if (!config.has("model_type")) return std::nullopt;
+  if (!config.has("vision_config")) return model_with_idle_towers(config);
+  if (std::optional<Model> whole = image_text_on_text(config)) return whole;
   std::optional<Model> model = recorded_model(config);
   if (model && model->recorded) return model;
-  if (std::optional<Model> whole = image_text_on_text(config)) return whole;
+  // Tensors that were recorded stay exact where an analogue would stand for the language model.
+  if (std::optional<Model> whole = model_with_idle_towers(config); whole && !(model && whole->analogue))
+    return whole;
   if (!model || descriptor_named(config) == nullptr)
     if (std::optional<Model> by_rules = model_by_rules(config)) return by_rules;
   if (model && descriptor_named(config) != nullptr)

@@ -64,13 +64,12 @@ ModelSearch model_search(const Environment& environment) {
 
 namespace {
 
-/// Throws InputError where the model has no part that --freeze names.
-void check_frozen(const Question& q) {
+/// Frozen parts get no adapters. Throws InputError where the model has no part that --freeze names.
+void exclude_frozen(Question& q) {
   if (!q.training.freezes_vision && !q.training.freezes_projector) return;
-  bool found = false;
-  for_each_tensor(q.model.inventory,
-                  [&](const Tensor& tensor, int) { found = found || freezes(q.training, tensor); });
-  if (!found)
+  std::vector<std::string> paths = frozen_paths(q.model.inventory, q.training);
+  std::ranges::move(paths, std::back_inserter(q.training.lora_targets.excluded));
+  if (paths.empty())
     throw InputError("--freeze", fmt::format("{} has no such part", q.model.name),
                      "accepted: with an image-text model whose tower is known");
 }
@@ -86,8 +85,8 @@ std::string why_no_images(const Model& model, const ImageRequest& request) {
         architecture, image_batch(*model.image_rule, {.patch_size = 1}, request).tokens);
   if (has_tower(model))
     return fmt::format(
-        "neither tokens per image nor the tower of {} are known: it can be planned on text "
-        "alone, without --images",
+        "the tower of {} has no program for images: it can be planned on text alone, without --images, where "
+        "--seq counts the images' tokens",
         architecture);
   return fmt::format("{} is not known to read images", model.name.empty() ? architecture : model.name);
 }
@@ -99,13 +98,6 @@ const Model& with_images(const Model& model, const ImageRequest& request) {
                    fmt::format("accepted: models of {}", fmt::join(image_text_architectures(), ", ")));
 }
 
-/// Frozen parts get no adapters. A projector may lie within its tower.
-void exclude_frozen(const Vision& vision, Training& training) {
-  std::vector<std::string>& excluded = training.lora_targets.excluded;
-  if (training.freezes_vision) excluded.push_back(vision.names.tower);
-  if (training.freezes_projector) excluded.push_back(vision.names.projector);
-}
-
 /// Images in each sample: how many tokens and patches they are, and a sequence that holds them.
 void add_images(const Options& options, Question& q) {
   if (!options.has("--images")) return;
@@ -114,7 +106,6 @@ void add_images(const Options& options, Question& q) {
   q.model = std::move(model);
   ImageBatch& images = q.training.images;
   images = image_batch(q.model.vision->rule, q.model.vision->tower, options.images);
-  exclude_frozen(*q.model.vision, q.training);
   if (!options.has("--seq")) q.training.sequence_length += images.sequence();
   if (images.sequence() > q.training.sequence_length)
     throw InputError("--seq",
@@ -260,7 +251,7 @@ Request requested(const Options& options, const Environment& environment) {
   add_lengths(options, request.question);
   choose_defaults(options, request.question);
   check_rollout(request.question);
-  check_frozen(request.question);
+  exclude_frozen(request.question);
   const bool free_micro_batch = !options.has("--micro-batch") && request.question.space.micro_batch_size;
   request.question.space.micro_batch_follows =
       free_micro_batch && options.has("--global-batch") && options.has("--grad-accum");

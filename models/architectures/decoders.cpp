@@ -57,6 +57,11 @@ Descriptors decoders() {
        .window = WindowRule{.size = 4096},
        .block = {.input_bias = {}, .output_bias = {}},
        .operators = {.masks = Masks::one, .measured = true}},
+      {.model_type = "ministral3",  // queries are scaled by their positions
+       .causal_lm_class = "Ministral3ForCausalLM",
+       .sizes = {.default_key_value_heads = 8},
+       .block = {.input_bias = {}, .output_bias = {}},
+       .operators = {.scales_queries = true, .masks = Masks::one}},
       {.model_type = "qwen2",
        .causal_lm_class = "Qwen2ForCausalLM",
        .sizes = {.default_key_value_heads = 32},

@@ -363,6 +363,9 @@ class MicroStep {
     if (program_.model.vision) {
       parts_ = image_text_parameters(*program_.model.vision, around_);
       program_.tower = &parts_.tower;
+    } else {
+      for (const Parameter& each : around_.all())
+        if (!each.about->idle) parts_.text.add(each);
     }
     for (std::size_t i = 0; i < outline_.classes.size(); ++i) {
       recorder_.enter(static_cast<int>(i));
@@ -429,7 +432,7 @@ class MicroStep {
   }
 
   /// Returns the language model's parameters outside its layers.
-  [[nodiscard]] const Parameters& text() const { return program_.model.vision ? parts_.text : around_; }
+  [[nodiscard]] const Parameters& text() const { return parts_.text; }
 
   Tensor decoder() {
     recorder_.take_for(Term::model_inputs);
@@ -527,7 +530,7 @@ class MicroStep {
   std::optional<Autocast::Context> autocast_;  ///< around the model's forward
   Inventory adapters_;
   Parameters around_;
-  ImageTextParameters parts_;  ///< of an image-text model, around_ told apart
+  ImageTextParameters parts_;  ///< around_ told apart: a tower, which is idle on text, and the rest
   std::vector<Parameters> layers_;
   Tensor sent_gradient_;  ///< to the stage before
   std::uint64_t head_sequence_{};

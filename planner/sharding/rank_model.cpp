@@ -12,13 +12,40 @@ bool is_packed(const Training& training, const Tensor& tensor) {
   return tensor.role != TensorRole::expert && tensor.role != TensorRole::router;
 }
 
+namespace {
+
+using Words = std::vector<std::string_view>;
+
+Words frozen_words(const Training& training) {
+  Words words;
+  if (training.freezes_vision) words = {"visual", "vision", "audio"};
+  if (training.freezes_projector) words.insert(words.end(), {"projector", "connector", "merger"});
+  return words;
+}
+
+/// Returns the place of the first of `words` in `name`; std::string::npos where there is none.
+std::size_t place_of(const Words& words, const std::string& name) {
+  std::size_t place = std::string::npos;
+  for (const std::string_view word : words) place = std::min(place, name.find(word));
+  return place;
+}
+
+}  // namespace
+
 bool freezes(const Training& training, const Tensor& tensor) {
-  const auto any = [&](std::initializer_list<std::string_view> words) {
-    return std::any_of(words.begin(), words.end(),
-                       [&](std::string_view word) { return tensor.name.find(word) != std::string::npos; });
-  };
-  return (training.freezes_vision && any({"visual", "vision"})) ||
-         (training.freezes_projector && any({"projector", "connector", "merger"}));
+  return place_of(frozen_words(training), tensor.name) != std::string::npos;
+}
+
+std::vector<std::string> frozen_paths(const Inventory& inventory, const Training& training) {
+  const Words words = frozen_words(training);
+  std::vector<std::string> paths;
+  for_each_tensor(inventory, [&](const Tensor& tensor, int) {
+    const std::size_t place = place_of(words, tensor.name);
+    if (place == std::string::npos) return;
+    std::string path = tensor.name.substr(0, tensor.name.find('.', place));
+    if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(std::move(path));
+  });
+  return paths;
 }
 
 namespace {

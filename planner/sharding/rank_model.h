@@ -53,9 +53,12 @@ struct RankModel {
 [[nodiscard]] RankModel rank_model(const Model& model, const Training& training, std::int64_t tensor_parallel,
                                    std::int64_t rank = 0);
 
-/// True if the tensor belongs to a part that is not trained: a tower for images ("visual" or "vision" in its
-/// module's name), or the projector to the language model's width ("projector", "connector", "merger").
+/// True if the tensor belongs to a part that is not trained: a tower for images or sound ("visual", "vision"
+/// or "audio" in its module's name), or the projector to the language model's width ("projector",
+/// "connector", "merger").
 [[nodiscard]] bool freezes(const Training& training, const Tensor& tensor);
+/// Returns the modules that hold these parts, each once.
+[[nodiscard]] std::vector<std::string> frozen_paths(const Inventory& inventory, const Training& training);
 
 /// True if QLoRA packs this tensor: weights of linear modules except the head. Stacked experts and routers
 /// are plain parameters in transformers 5, which bitsandbytes leaves in 16 bits.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "models/config.h"
@@ -25,12 +26,13 @@ struct Held {
   void module(const Event&, int) {}
 };
 
-Model with_deepstack() {
-  const Json config = parse_json(R"({"model_type": "qwen3_vl", "text_config": {"hidden_size": 64,
+constexpr const char* kWithDeepstack = R"({"model_type": "qwen3_vl", "text_config": {"hidden_size": 64,
     "intermediate_size": 96, "num_hidden_layers": 5, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16,
     "vocab_size": 160}, "vision_config": {"depth": 4, "hidden_size": 32, "intermediate_size": 48, "num_heads": 2,
-    "deepstack_visual_indexes": [0, 1, 2], "out_hidden_size": 64}})",
-                                 "test");
+    "deepstack_visual_indexes": [0, 1, 2], "out_hidden_size": 64}})";
+
+Model with_deepstack() {
+  const Json config = parse_json(kWithDeepstack, "test");
   return *read_config(JsonReader(config, "test")).with_images;
 }
 
@@ -53,6 +55,28 @@ TEST(VisionTape, FeaturesBehindLayersAreFreedOnce) {
       play(tape, TapeLayout(tape), held);
       EXPECT_TRUE(held.blocks.empty()) << held.blocks.size();
     }
+}
+
+/// Text without images: the language model's own layers, whose adapters may have dropout in front of them.
+TEST(VisionTape, TextAloneRunsTheLanguageModel) {
+  const Json whole = parse_json(kWithDeepstack, "test");
+  Json text = whole["text_config"];
+  text["model_type"] = "qwen3";
+  const Model model = read_config(JsonReader(whole, "test")), alone = read_config(JsonReader(text, "test"));
+  for (const double dropout : {0.0, 0.05}) {
+    Training training;
+    training.method = Method::lora;
+    training.lora_dropout = dropout;
+    training.sequence_length = 128;
+    const Strategy strategy;
+    const Tape tape = record_tape(model, training, strategy), own = record_tape(alone, training, strategy);
+    EXPECT_EQ(tape.layers, own.layers);
+    ASSERT_EQ(tape.classes.size(), own.classes.size());
+    for (std::size_t i = 0; i < own.classes.size(); ++i) {
+      EXPECT_EQ(tape.classes[i].forward, own.classes[i].forward);
+      EXPECT_EQ(tape.classes[i].backward, own.classes[i].backward);
+    }
+  }
 }
 
 }  // namespace
