@@ -12,14 +12,15 @@
 
 namespace zplan {
 
-enum class ModelSource { catalogue, config, size, cache };
+enum class ModelSource { catalogue, config, size, cache, hub };
 template <>
 struct EnumNames<ModelSource> {
-  static constexpr std::array<std::pair<ModelSource, std::string_view>, 4> table{{
+  static constexpr std::array<std::pair<ModelSource, std::string_view>, 5> table{{
       {ModelSource::catalogue, "catalogue"},
       {ModelSource::config, "config"},
       {ModelSource::size, "size"},
       {ModelSource::cache, "cache"},
+      {ModelSource::hub, "hub"},
   }};
 };
 
@@ -94,6 +95,7 @@ struct Model {
                        ///< inferred
   ModelShape shape;
   Inventory inventory;
+  std::string read_as{};    ///< "NAME is planned as MODEL, …", if another name was asked for
   std::string stored_as{};  ///< how its files pack the weights: quantization_config's quant_method
   std::shared_ptr<const Recorded> recorded{};  ///< its micro-steps, where no descriptor's program runs
   /// The model whose micro-step replaces this one's, which is unknown: activations are planned by analogy.

@@ -11,7 +11,7 @@
 #include "cli/base/values.h"
 #include "cli/recipes/recipe_table.h"
 #include "models/base/error.h"
-#include "models/catalogue/catalogue.h"
+#include "models/catalogue/names.h"
 
 namespace zplan {
 
@@ -122,23 +122,10 @@ std::string modules_of_pattern(const std::string& text) {
   return fmt::format("{}", fmt::join(modules, ","));
 }
 
-/// Returns the catalogue's model of which `name` is a copy in another account ("NousResearch/Llama-3.2-1B").
+/// Returns the catalogue's model that `name` means without being called so ("NousResearch/Llama-3.2-1B").
 std::optional<std::string> known_copy(const std::string& name) {
-  const std::size_t slash = name.find('/');
-  if (slash == std::string::npos || slash == 0 || name.find('/', slash + 1) != std::string::npos)
-    return std::nullopt;
-  const auto is_called = [](const CatalogueEntry& entry, const std::string& wanted) {
-    const auto same = [&](const std::string& each) {
-      return lower_case(each) == wanted || lower_case(each.substr(each.find('/') + 1)) == wanted;
-    };
-    return same(entry.name) || std::ranges::any_of(entry.aliases, same);
-  };
-  const std::string whole = lower_case(name), last = lower_case(name.substr(slash + 1));
-  for (const CatalogueEntry& each : catalogue())
-    if (is_called(each, whole)) return std::nullopt;
-  for (const CatalogueEntry& each : catalogue())
-    if (is_called(each, last)) return each.name;
-  return std::nullopt;
+  const auto meaning = meaning_of_name(name);
+  return meaning && !meaning->why.empty() ? std::optional(meaning->entry->name) : std::nullopt;
 }
 
 bool is_there(const fs::path& path) {
@@ -347,36 +334,6 @@ using nlohmann::json;
 constexpr std::string_view kPlanned =
     "accepted: models in 16 bits, or packed by GPTQ (4 or 8 bits), AWQ (4 bits) or bitsandbytes (nf4, int8)";
 
-/// Maps endings of Hub repositories with a quantization_config to values of --quantization; empty: not
-/// planned. The longest ending counts.
-struct PackedEnding {
-  std::string_view ending, quantization;
-};
-constexpr std::array kEndings{PackedEnding{"-gptq-int4", "gptq-int4"},
-                              PackedEnding{"-gptq-int8", "gptq-int8"},
-                              PackedEnding{"-int4", "gptq-int4"},  // Qwen's first generation
-                              PackedEnding{"-int8", "gptq-int8"},
-                              PackedEnding{"-gptq", "gptq-int4"},  // main branches have 4 bits
-                              PackedEnding{"-awq", "awq"},
-                              PackedEnding{"-bnb-4bit", "nf4-double"},
-                              PackedEnding{"-unsloth-bnb-4bit", ""},  // some layers are left in 16 bits
-                              PackedEnding{"-fp8", ""},
-                              PackedEnding{"-fp8-dynamic", ""},
-                              PackedEnding{"-nvfp4", ""},
-                              PackedEnding{"-gguf", ""},
-                              PackedEnding{"-aqlm", ""},
-                              PackedEnding{"-hqq", ""},
-                              PackedEnding{"-eetq", ""}};
-
-const PackedEnding* ending_of(const std::string& model) {
-  const std::string name = lower_case(model);
-  const PackedEnding* longest = nullptr;
-  for (const PackedEnding& each : kEndings)
-    if (name.ends_with(each.ending) && (longest == nullptr || each.ending.size() > longest->ending.size()))
-      longest = &each;
-  return longest;
-}
-
 /// quantization_config of a model's folder, or null.
 json packing_in(const fs::path& folder) {
   std::ifstream file(folder / "config.json");
@@ -418,9 +375,9 @@ bool trains_adapters(const RecipePlace& place) {
 }
 
 std::string unpacked_name(const std::string& model) {
-  const PackedEnding* ending = ending_of(model);
-  if (ending == nullptr || ending->quantization.empty()) return model;
-  return model.substr(0, model.size() - ending->ending.size());
+  const PackedName* packed = packed_name(model);
+  if (packed == nullptr || packed->quantization.empty()) return model;
+  return model.substr(0, model.size() - packed->ending.size());
 }
 
 RecipeOptions as_packed_model(const RecipePlace& place) {
@@ -431,9 +388,13 @@ RecipeOptions as_packed_model(const RecipePlace& place) {
     if (quantization.empty())
       place.fail(fmt::format("{}: quantization_config {}", in_quotes(name), packing.dump()),
                  std::string(kPlanned));
-  } else if (const PackedEnding* ending = ending_of(name)) {
-    quantization = ending->quantization;
+  } else if (const PackedName* packed = packed_name(name); packed != nullptr && !packed->method.empty()) {
+    quantization = packed->quantization;
     if (quantization.empty()) place.fail(in_quotes(name), std::string(kPlanned));
+    if (packed->partly)
+      place.recipe.not_planned.push_back({std::string(place.row.key), place.value.line,
+                                          "the layers that this copy leaves in 16 bits are planned in 4: it "
+                                          "takes more memory than planned"});
   } else {
     return {};
   }

@@ -290,8 +290,18 @@ std::vector<std::string> trainer_lines(const std::vector<AppliedDefault>& defaul
   return lines;
 }
 
+/// Says which model another name was taken for, and that a plan packs no weights unless it is asked to.
+std::vector<std::string> name_lines(const Question& q) {
+  if (q.model.read_as.empty()) return {};
+  if (q.model.stored_as.empty() || q.training.method == Method::qlora) return {q.model.read_as};
+  return {
+      fmt::format("{} ({} weights): planned unpacked, in {}; --method qlora plans adapters on packed weights",
+                  q.model.read_as, q.model.stored_as, to_name(q.training.precision))};
+}
+
 std::vector<std::string> assumption_lines(const Report& report) {
-  std::vector<std::string> lines = trainer_lines(report.question.trainer_defaults);
+  std::vector<std::string> lines = name_lines(report.question);
+  for (std::string& each : trainer_lines(report.question.trainer_defaults)) lines.push_back(std::move(each));
   if (const std::string line = defaults_line(report); !line.empty()) lines.push_back(line);
   const bool deepspeed = std::ranges::any_of(
       report.answer.plans, [](const Plan& plan) { return spec(plan.framework).reads_ds_config; });

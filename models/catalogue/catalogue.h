@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,15 +23,28 @@ struct CatalogueEntry {
 /// Returns the models compiled into the program, sorted by name.
 [[nodiscard]] const std::vector<CatalogueEntry>& catalogue();
 
-/// Folders in which resolve_model looks besides the catalogue. Nothing here reads the environment.
+/// What a hub says of a repository.
+struct HubAnswer {
+  std::string config{};    ///< its config.json; empty: there is none
+  std::string base{};      ///< a repository of adapters: the model that they belong to
+  std::string origin{};    ///< of the config: "ORG/NAME at revision abc, from huggingface.co"
+  std::string why_none{};  ///< why there is neither: "huggingface.co has no such model"
+};
+
+/// Where resolve_model looks besides the catalogue. Nothing here reads the environment or the network.
 struct ModelSearch {
-  std::string user_models;  ///< folder of the user's own *.json entries; empty: none
-  std::string hub_cache;    ///< Hugging Face hub cache ("…/huggingface/hub"); empty: none
+  std::string user_models{};       ///< folder of the user's own *.json entries; empty: none
+  std::string hub_cache{};         ///< Hugging Face hub cache ("…/huggingface/hub"); empty: none
+  std::string modelscope_cache{};  ///< ModelScope's cache; empty: not looked into
+  std::function<HubAnswer(std::string_view id)>
+      hub{};                 ///< asks a hub for what is nowhere else; empty: none is asked
+  std::string why_no_hub{};  ///< why none is asked: "offline"
 };
 
 /// Returns the model that `text`, a value of --model, means: a catalogue name or alias (case-insensitive,
-/// with or without the organisation), a bare size ("8B"), a config.json, a folder that holds one, or a Hub id
-/// in the local cache. Throws InputError("--model", …) with the nearest names if nothing matches.
+/// with or without the organisation), a bare size ("8B"), a config.json, a folder that holds one, a Hub id
+/// in the local cache, a name that means a known model (meaning_of_name), or a Hub id that `where.hub` knows.
+/// Throws InputError("--model", …) with the nearest names if nothing matches.
 [[nodiscard]] Model resolve_model(std::string_view text, const ModelSearch& where);
 
 /// Returns the model of a catalogue entry.

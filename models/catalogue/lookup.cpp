@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <filesystem>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
@@ -115,13 +117,94 @@ std::vector<const CatalogueEntry*> entries_beginning(std::string_view text,
   return found;
 }
 
-/// The entry with the name that is spelled most like `text`.
-const CatalogueEntry* spelled_like(std::string_view text, const std::vector<CatalogueEntry>& entries) {
-  std::vector<std::string> names;
-  for (const CatalogueEntry& entry : entries)
-    for (const std::string_view name : names_of(entry)) names.emplace_back(name);
-  const auto nearest = nearest_word(text, names);
-  return nearest ? entries_named(*nearest, NameMatch::exact, entries).front() : nullptr;
+// ---- nearness of names, by family, size and modality
+
+/// Holds the family, size and modality in a name: "qwen2.5", 7e9 and images of "Qwen2.5-VL-7B-Instruct".
+struct NameTraits {
+  std::vector<std::string> words;  ///< but sizes and words of training
+  std::optional<double> size;      ///< parameters
+  bool text_only{true};
+};
+
+bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+bool is_of_training(std::string_view word) {
+  return is_one_of(word, {"instruct", "base", "chat", "it", "pt", "hf", "sft", "dpo", "thinking"});
+}
+
+bool is_modality(std::string_view word) {
+  return is_one_of(word, {"vl", "vision", "omni", "audio", "llava", "ocr", "video", "voxtral", "pixtral"}) ||
+         word.find("vl") != std::string_view::npos;
+}
+
+std::size_t letters_in(std::string_view word) {
+  return static_cast<std::size_t>(
+      std::count_if(word.begin(), word.end(), [](unsigned char c) { return std::isalpha(c) != 0; }));
+}
+
+NameTraits traits_of(std::string_view name) {
+  NameTraits traits;
+  for (const std::string& word : words_of(without_organisation(name), "-_ ")) {
+    const auto size = word.ends_with('k') ? std::nullopt : parse_size(word);  // "300k" is a length
+    if (size)
+      traits.size = static_cast<double>(size->value);
+    else if (!is_of_training(word))
+      traits.words.push_back(word);
+    if (is_modality(word)) traits.text_only = false;
+  }
+  return traits;
+}
+
+/// Returns the nearness of two words: 3 for the same, 2 for another version of one family.
+double nearness(std::string_view a, std::string_view b) {
+  const auto family = [](std::string_view word) { return word.substr(0, word.find_first_of("0123456789.")); };
+  constexpr std::size_t kLeastLetters = 3;
+  if (letters_in(a) < kLeastLetters) return a == b ? 0.5 : 0;
+  if (a == b) return 3;
+  if (family(a) == family(b)) return 2;
+  constexpr double kAlike = 0.6;
+  const double alike = similarity(a, b);
+  return alike >= kAlike ? alike : 0;
+}
+
+/// Returns the nearness of two names; nothing if no word of both is alike.
+std::optional<double> nearness(const NameTraits& asked, const NameTraits& known) {
+  constexpr double kForeignWord = 0.3, kOtherModality = 3, kSameSize = 2;
+  double score = 0, best = 0;
+  for (const std::string& word : known.words) {
+    double nearest = 0;
+    for (const std::string& each : asked.words) nearest = std::max(nearest, nearness(each, word));
+    score += nearest > 0 ? nearest : -kForeignWord;
+    best = std::max(best, nearest);
+  }
+  if (best < 0.6) return std::nullopt;
+  if (asked.text_only != known.text_only) score -= kOtherModality;
+  if (asked.size && known.size && *known.size > 0 && *asked.size > 0)
+    score += kSameSize - std::min(kSameSize, std::abs(std::log2(*asked.size / *known.size)));
+  return score;
+}
+
+/// Returns the entries with the nearest names, the nearest first.
+std::vector<const CatalogueEntry*> nearest_entries(std::string_view text,
+                                                   const std::vector<CatalogueEntry>& entries) {
+  const NameTraits asked = traits_of(text);
+  std::vector<std::pair<double, const CatalogueEntry*>> scored;
+  for (const CatalogueEntry& entry : entries) {
+    std::optional<double> best;
+    for (const std::string_view name : names_of(entry))
+      if (const auto score = nearness(asked, traits_of(name)); score && (!best || *score > *best))
+        best = score;
+    if (best) scored.emplace_back(*best, &entry);
+  }
+  std::stable_sort(scored.begin(), scored.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  constexpr double kWorse = 3;  // than the nearest: another family or modality
+  std::vector<const CatalogueEntry*> nearest;
+  for (const auto& [score, entry] : scored)
+    if (score > scored.front().first - kWorse) nearest.push_back(entry);
+  return nearest;
 }
 
 }  // namespace
@@ -150,9 +233,9 @@ std::vector<std::string> near_names(std::string_view text, std::size_t most,
   std::vector<std::string> names;
   const std::string_view start = text.substr(0, 100);
   for (const CatalogueEntry* entry : entries_beginning(start, entries)) add_new(names, entry->name);
-  if (const CatalogueEntry* entry = spelled_like(start, entries)) add_new(names, entry->name);
+  for (const CatalogueEntry* entry : nearest_entries(start, entries)) add_new(names, entry->name);
   // Words are dropped from the end until something has them all: "qwen3 9b base" → "qwen3 9b" → "qwen3".
-  for (auto words = words_of(start, "-_ /"); !words.empty() && names.size() < most; words.pop_back())
+  for (auto words = words_of(start, "-_ /"); !words.empty() && names.empty(); words.pop_back())
     for (const CatalogueEntry* entry : entries_with_words(words, entries)) add_new(names, entry->name);
   names.resize(std::min(names.size(), most));
   return names;
@@ -176,29 +259,31 @@ bool is_id_part(std::string_view part) {
          std::all_of(part.begin(), part.end(), plain);
 }
 
+}  // namespace
+
 bool is_hub_id(std::string_view text) {
   const std::size_t slash = text.find('/');
   if (slash == std::string_view::npos) return is_id_part(text);
   return is_id_part(text.substr(0, slash)) && is_id_part(text.substr(slash + 1));
 }
 
-/// "ORG/NAME" → "models--ORG--NAME". Source: huggingface_hub, "Understand caching".
+// Source: huggingface_hub, "Understand caching".
 std::string cache_folder(std::string_view id) {
   std::string folder = "models--";
   for (const char c : id) folder += c == '/' ? std::string("--") : std::string(1, c);
   return folder;
 }
 
-[[noreturn]] void incomplete(std::string_view id, const fs::path& missing) {
-  throw InputError("--model",
-                   fmt::format("{} is in the Hugging Face cache without {}", in_quotes(id), missing.string()),
-                   "accepted: a model whose config.json was downloaded");
+// Source: modelscope 1.3x, hub/utils/utils.py model_id_to_group_owner_name, hub/snapshot_download.py.
+std::string modelscope_folder(std::string_view id) {
+  std::string folder = "models/";
+  for (const char c : id) folder += c == '.' ? std::string("___") : std::string(1, c);
+  return folder;
 }
 
-std::string main_revision(std::string_view id, const fs::path& folder) {
-  const fs::path reference = folder / "refs" / "main";
-  std::error_code ignored;
-  if (!fs::exists(reference, ignored)) incomplete(id, reference);
+namespace {
+
+std::string main_revision(const fs::path& reference) {
   std::string revision = read_file(reference.string(), 4096);
   while (!revision.empty() && std::isspace(static_cast<unsigned char>(revision.back())) != 0)
     revision.pop_back();
@@ -207,33 +292,71 @@ std::string main_revision(std::string_view id, const fs::path& folder) {
   return revision;
 }
 
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+/// Fills in the files of a folder that a cache has.
+void take_files(const fs::path& folder, CachedFiles& files) {
+  if (is_file(folder / "config.json"))
+    files.config = (folder / "config.json").string();
+  else if (is_file(folder / "adapter_config.json"))
+    files.adapters = (folder / "adapter_config.json").string();
+  else
+    files.missing = (folder / "config.json").string();
+}
+
+std::optional<CachedFiles> hub_files(std::string_view id, const std::string& hub) {
+  const fs::path folder = fs::path(hub) / cache_folder(id);
+  std::error_code ignored;
+  if (hub.empty() || !fs::is_directory(folder, ignored)) return std::nullopt;
+  const fs::path reference = folder / "refs" / "main";
+  if (!fs::exists(reference, ignored)) return CachedFiles{.missing = reference.string()};
+  CachedFiles files{.revision = main_revision(reference)};
+  take_files(folder / "snapshots" / files.revision, files);
+  return files;
+}
+
+std::optional<CachedFiles> modelscope_files(std::string_view id, const std::string& cache) {
+  if (cache.empty() || id.find('/') == std::string_view::npos) return std::nullopt;
+  const std::string inside = modelscope_folder(id);
+  // Before 1.20 its cache had no folder "models".
+  for (const std::string& each : {inside, inside.substr(inside.find('/') + 1)}) {
+    CachedFiles files{.revision = "master"};
+    take_files(fs::path(cache) / each, files);
+    if (files.missing.empty()) return files;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
-Model config_model(const std::string& path, const std::string& fallback_name) {
+std::optional<CachedFiles> cached_files(std::string_view id, const ModelSearch& where) {
+  if (!is_hub_id(id)) return std::nullopt;
+  if (auto files = modelscope_files(id, where.modelscope_cache)) return files;
+  return hub_files(id, where.hub_cache);
+}
+
+std::string base_of_adapters(const std::string& path) {
   const Json config = parse_json(read_file(path), path);
-  const JsonReader reader(config, path);
+  return JsonReader(config, path).at("base_model_name_or_path").text();
+}
+
+Model model_of_text(const std::string& text, const std::string& source, const std::string& fallback_name) {
+  const Json config = parse_json(text, source);
+  const JsonReader reader(config, source);
   const bool recorded = is_recorded_model(config);
   Model model = recorded ? read_recorded_model(reader) : read_config(reader);
   if (!recorded) model.name = reader.text_or("_name_or_path", "");
   if (model.name.empty()) model.name = fallback_name;
   model.source = ModelSource::config;
-  model.origin = path;
+  model.origin = source;
   return model;
 }
 
-std::optional<Model> cached_model(std::string_view id, const std::string& hub) {
-  if (hub.empty() || !is_hub_id(id)) return std::nullopt;
-  const fs::path folder = fs::path(hub) / cache_folder(id);
-  std::error_code ignored;
-  if (!fs::is_directory(folder, ignored)) return std::nullopt;
-  const std::string revision = main_revision(id, folder);
-  const fs::path config = folder / "snapshots" / revision / "config.json";
-  if (!fs::exists(config, ignored)) incomplete(id, config);
-  Model model = config_model(config.string(), std::string(id));
-  model.name = id;
-  model.source = ModelSource::cache;
-  model.origin = fmt::format("{} at revision {}", id, revision);
-  return model;
+Model config_model(const std::string& path, const std::string& fallback_name) {
+  return model_of_text(read_file(path), path, fallback_name);
 }
 
 }  // namespace zplan

@@ -9,6 +9,7 @@
 
 #include "models/catalogue/catalogue.h"
 #include "models/catalogue/lookup.h"
+#include "models/catalogue/names.h"
 
 namespace zplan {
 
@@ -18,7 +19,9 @@ namespace {
 
 constexpr std::string_view kOption = "--model";
 constexpr std::string_view kForms =
-    "a name of the catalogue, a size such as 8B, a config.json or its folder, or a Hub id in the local cache";
+    "a name of the catalogue, a size such as 8B, a config.json or its folder, or a Hub id";
+
+Model resolved(std::string_view text, const ModelSearch& where, int depth);
 
 [[noreturn]] void fail(const std::string& found, const std::string& accepted) {
   throw InputError(std::string(kOption), found, accepted);
@@ -58,13 +61,28 @@ std::string name_of_file(const fs::path& path) {
   return folder.empty() ? "config" : folder;
 }
 
-Model model_at_path(std::string_view text) {
+/// Returns the base of a repository of adapters: what is trained is that, with adapters.
+Model base_model(std::string_view adapters, const std::string& base, const ModelSearch& where, int depth) {
+  constexpr int kDeepest = 3;  // adapters of adapters
+  if (depth == kDeepest)
+    fail(fmt::format("{} is a repository of adapters without end", in_quotes(adapters)),
+         "accepted: their base");
+  Model model = resolved(base, where, depth + 1);
+  model.read_as = fmt::format("{} holds adapters of {}, which is planned{}", adapters, base,
+                              model.read_as.empty() ? "" : "; " + model.read_as);
+  return model;
+}
+
+Model model_at_path(std::string_view text, const ModelSearch& where, int depth) {
   fs::path path(text);
   if (!is_there(path))
     fail(fmt::format("there is no file or folder {}", in_quotes(text, 200)),
          fmt::format("accepted: {}", kForms));
   if (is_folder(path)) {
+    const fs::path adapters = path / "adapter_config.json";
     path /= "config.json";
+    if (!is_there(path) && is_there(adapters))
+      return base_model(text, base_of_adapters(adapters.string()), where, depth);
     if (!is_there(path))
       fail(fmt::format("the folder {} has no config.json", in_quotes(text, 200)),
            "accepted: a folder with the config.json of a Hugging Face model");
@@ -105,13 +123,22 @@ Model user_model(const CatalogueEntry& entry) {
   return model;
 }
 
+Model meant_model(std::string_view text, const NameMeaning& meaning) {
+  Model model = catalogue_model(*meaning.entry);
+  if (!meaning.why.empty()) model.read_as = meaning_in_words(text, meaning);
+  if (meaning.packed != nullptr) model.stored_as = meaning.packed->method;
+  return model;
+}
+
 bool is_number(std::string_view text) {
   return text.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
-[[noreturn]] void unknown(std::string_view text, const std::vector<CatalogueEntry>& known) {
+[[noreturn]] void unknown(std::string_view text, const std::vector<CatalogueEntry>& known,
+                          const std::string& asked) {
   constexpr std::size_t kMost = 8;
-  const std::string found = fmt::format("no model is known as {}", in_quotes(text));
+  const std::string found =
+      fmt::format("no model is known as {}{}", in_quotes(text), asked.empty() ? "" : " (" + asked + ")");
   const std::string all = "\"zplan models list\" shows all";
   if (is_number(text))
     fail(found, fmt::format("a size needs its unit: {0}M or {0}B; {1}", text.substr(0, 20), all));
@@ -122,21 +149,57 @@ bool is_number(std::string_view text) {
   fail(found, fmt::format("did you mean {}?{} {}", names.front(), also, all));
 }
 
-}  // namespace
+/// Returns the model that a cache has; nothing where it has none, or only a part of which a hub has the rest.
+std::optional<Model> cached_model(std::string_view id, const ModelSearch& where, int depth) {
+  const auto files = cached_files(id, where);
+  if (!files) return std::nullopt;
+  if (!files->adapters.empty()) return base_model(id, base_of_adapters(files->adapters), where, depth);
+  if (!files->missing.empty() && where.hub) return std::nullopt;
+  if (!files->missing.empty())
+    fail(fmt::format("{} is in the Hugging Face cache without {}", in_quotes(id), files->missing),
+         "accepted: a model whose config.json was downloaded");
+  Model model = config_model(files->config, std::string(id));
+  model.name = id;
+  model.source = ModelSource::cache;
+  model.origin = fmt::format("{} at revision {}", id, files->revision);
+  return model;
+}
 
-Model resolve_model(std::string_view text, const ModelSearch& where) {
+/// Returns the model of a hub, nothing if it has none; `why` says why.
+std::optional<Model> hub_model(std::string_view id, const ModelSearch& where, int depth, std::string& why) {
+  why = where.why_no_hub;
+  if (!where.hub || !is_hub_id(id) || id.find('/') == std::string_view::npos) return std::nullopt;
+  const HubAnswer answer = where.hub(id);
+  if (!answer.base.empty()) return base_model(id, answer.base, where, depth);
+  why = answer.why_none;
+  if (answer.config.empty()) return std::nullopt;
+  Model model = model_of_text(answer.config, fmt::format("config.json of {}", id), std::string(id));
+  model.name = id;
+  model.source = ModelSource::hub;
+  model.origin = answer.origin;
+  return model;
+}
+
+Model resolved(std::string_view text, const ModelSearch& where, int depth) {
   if (text.empty()) fail("is empty", fmt::format("accepted: {}", kForms));
   if (const auto* entry = the_entry(text, NameMatch::exact, catalogue())) return catalogue_model(*entry);
   if (const auto size = parse_size(text)) return infer_model(*size);
-  if (is_path(text)) return model_at_path(text);
-  if (auto model = cached_model(text, where.hub_cache)) return *std::move(model);
+  if (is_path(text)) return model_at_path(text, where, depth);
+  if (auto model = cached_model(text, where, depth)) return *std::move(model);
   const auto users = user_entries(where.user_models);
   if (const auto* entry = the_entry(text, NameMatch::exact, users)) return user_model(*entry);
+  if (const auto meaning = meaning_of_name(text)) return meant_model(text, *meaning);
   if (const auto* entry = the_entry(text, NameMatch::loose, catalogue())) return catalogue_model(*entry);
   if (const auto* entry = the_entry(text, NameMatch::loose, users)) return user_model(*entry);
+  std::string why;
+  if (auto model = hub_model(text, where, depth, why)) return *std::move(model);
   auto known = users;
   known.insert(known.end(), catalogue().begin(), catalogue().end());
-  unknown(text, known);
+  unknown(text, known, why);
 }
+
+}  // namespace
+
+Model resolve_model(std::string_view text, const ModelSearch& where) { return resolved(text, where, 0); }
 
 }  // namespace zplan

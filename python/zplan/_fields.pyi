@@ -621,7 +621,7 @@ class Memory(Value):
 class Model(Value):
     """The model that is trained."""
     name: str
-    # "catalogue", "config", "size" or "cache"
+    # "catalogue", "config", "size", "cache" or "hub"
     source: str
     # where its shape comes from
     origin: str

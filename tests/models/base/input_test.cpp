@@ -56,6 +56,17 @@ TEST(NearestWord, FindsWhatWasMeant) {
   EXPECT_EQ(nearest_word("...", words), std::nullopt);
 }
 
+/// One letter in eight: what was meant is certain.
+TEST(NearestWord, OfAMisspellingIsNearer) {
+  const std::vector<std::string> words{"comet", "gradient_clipping", "bf16"};
+  EXPECT_EQ(misspelt_word("gradient_clipp1ng", words), "gradient_clipping");
+  EXPECT_EQ(misspelt_word("bf_16", words), "bf16");
+  EXPECT_EQ(nearest_word("_comment", words), "comet");
+  EXPECT_EQ(misspelt_word("_comment", words), std::nullopt);
+  EXPECT_EQ(similarity("RTX 4090", "rtx-4090"), 1);
+  EXPECT_EQ(similarity("", "x"), 0);
+}
+
 TEST(Json, IsReadWithItsOrder) {
   const Json json = parse_json(R"({"b": 1, "a": [true, null]})", "file.json");
   EXPECT_EQ(JsonReader(json, "file.json").keys(), (std::vector<std::string>{"b", "a"}));

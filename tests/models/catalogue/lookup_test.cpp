@@ -43,8 +43,11 @@ TEST(Lookup, IgnoresHyphensDotsUnderscoresAndSpacesWhereNothingElseIsMeant) {
   EXPECT_EQ(resolved("qwen/qwen3 8b"), "Qwen/Qwen3-8B");
 }
 
-TEST(Lookup, TheOrganisationCountsWhereItIsGiven) {
-  EXPECT_EQ(refusal("nobody/Qwen3-8B").place(), "--model");
+TEST(Lookup, ACopyUnderAnotherAccountIsTheModelAndIsSaid) {
+  const Model copy = resolve_model("nobody/Qwen3-8B", {});
+  EXPECT_EQ(copy.name, "Qwen/Qwen3-8B");
+  EXPECT_EQ(copy.read_as, "nobody/Qwen3-8B is planned as Qwen/Qwen3-8B, a copy of the same name");
+  EXPECT_EQ(refusal("nobody/Qwen3-9B").place(), "--model");
 }
 
 TEST(Lookup, AnUnknownNameIsMetWithNearOnes) {
@@ -100,7 +103,7 @@ TEST(Lookup, AmbiguousNamesListWhatTheyMayMean) {
 
 TEST(Search, WantsEveryWordInOneName) {
   EXPECT_THAT(found("opt 13b"), ElementsAre("facebook/opt-13b"));
-  EXPECT_THAT(found("QWEN3 a22b"), ElementsAre("Qwen/Qwen3-235B-A22B"));
+  EXPECT_THAT(found("QWEN3 a22b"), ElementsAre("Qwen/Qwen3-235B-A22B", "Qwen/Qwen3-VL-235B-A22B-Instruct"));
   EXPECT_THAT(found("qwq"), ElementsAre("Qwen/Qwen2.5-32B"));
   EXPECT_THAT(found("opt bloom"), ElementsAre());
 }

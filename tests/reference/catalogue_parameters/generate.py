@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageText
 
 HERE = pathlib.Path(__file__).parent
 CATALOGUE = HERE.parents[2] / "models" / "catalogue"
-REMOTE_CODE = {"baichuan", "chatglm", "internlm2", "qwen"}
+REMOTE_CODE = {"baichuan", "chatglm", "exaone", "internlm2", "minicpm", "qwen"}
 
 
 def count(config):
