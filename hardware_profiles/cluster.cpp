@@ -7,11 +7,13 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "hardware_profiles/gpu_names.h"
 #include "hardware_profiles/link_speed.h"
 #include "hardware_profiles/node.h"
 #include "hardware_profiles/platform.h"
 #include "models/base/error.h"
 #include "models/base/format.h"
+#include "models/base/names.h"
 
 namespace zplan {
 
@@ -132,6 +134,21 @@ void remark_on_platform(Cluster& cluster) {
   if (!unknown.empty()) cluster.assumptions.push_back(fmt::format("{}: {}", cluster.gpu.name, unknown));
 }
 
+bool is_own_name(const Gpu& gpu, std::string_view name) {
+  const auto same = [&](std::string_view each) { return similarity(each, name) == 1; };
+  return same(gpu.name) || std::any_of(gpu.aliases.begin(), gpu.aliases.end(), same);
+}
+
+/// Some names are those of GPUs of several sizes: says which is planned.
+void remark_on_sizes(Cluster& cluster, const ClusterRequest& request, const HardwareProfiles& profiles) {
+  const auto printed = gpus_printed_as(profiles.gpus, request.gpu);
+  if (request.memory || printed.size() < 2 || is_own_name(cluster.gpu, request.gpu)) return;
+  std::vector<std::string> names;
+  for (const Gpu* each : printed) names.push_back(each->name);
+  cluster.assumptions.push_back(fmt::format("{} is sold as {}: {} is planned (--gpu, --mem)", request.gpu,
+                                            fmt::join(names, " and "), cluster.gpu.name));
+}
+
 void take_gpu(Cluster& cluster, const ClusterRequest& request, const HardwareProfiles& profiles) {
   if (request.gpu.empty()) {
     cluster.gpu = find_gpu(profiles, "generic");
@@ -142,6 +159,7 @@ void take_gpu(Cluster& cluster, const ClusterRequest& request, const HardwarePro
   } else {
     cluster.gpu =
         request.gpu.ends_with(".json") ? gpu_from_file(request.gpu) : find_gpu(profiles, request.gpu);
+    remark_on_sizes(cluster, request, profiles);
     add_assumed_figures(cluster, request);
     remark_on_platform(cluster);
   }

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "hardware_profiles/gpu_names.h"
 #include "models/base/embedded.h"
 #include "models/base/names.h"
 
@@ -231,8 +232,30 @@ HardwareProfiles profiles_for(std::string_view gpu, const std::string& user_fold
   return merge_profiles(std::move(profiles), own);
 }
 
+namespace {
+
+/// Returns the part of a GPU that `name` says; null if it says none, or of no known GPU. Parts are kept, so
+/// that they can be referred to.
+const Gpu* part_called(const HardwareProfiles& profiles, std::string_view name) {
+  static std::mutex guard;
+  static std::deque<Gpu> parts;
+  const auto mig = mig_name(name);
+  const Gpu* whole = mig ? gpu_called(profiles, mig->gpu) : nullptr;
+  if (whole == nullptr) return nullptr;
+  Gpu part = mig_part(*whole, *mig);
+  const std::lock_guard lock(guard);
+  for (const Gpu& each : parts)
+    if (each == part) return &each;
+  return &parts.emplace_back(std::move(part));
+}
+
+}  // namespace
+
 const Gpu* gpu_called(const HardwareProfiles& profiles, std::string_view name) {
-  return lookup(profiles.gpus, name);
+  if (const Gpu* found = lookup(profiles.gpus, name)) return found;
+  if (const Gpu* part = part_called(profiles, name)) return part;
+  const auto printed = gpus_printed_as(profiles.gpus, name);
+  return printed.empty() ? nullptr : printed.front();
 }
 
 const Instance* instance_called(const HardwareProfiles& profiles, std::string_view name) {
@@ -240,7 +263,15 @@ const Instance* instance_called(const HardwareProfiles& profiles, std::string_vi
 }
 
 const Gpu& find_gpu(const HardwareProfiles& profiles, std::string_view name, std::string_view place) {
-  return find(profiles.gpus, name, place, ", or the path of a profile (*.json)");
+  if (const Gpu* found = gpu_called(profiles, name)) return *found;
+  // There are too many to name them all.
+  constexpr std::size_t kMost = 5;
+  const std::vector<std::string> near = nearest_gpus(profiles.gpus, name, kMost);
+  throw InputError(
+      std::string(place), in_quotes(name),
+      fmt::format("did you mean {}? nearest: {}; \"zplan hardware list\" shows all {}, and a profile "
+                  "(*.json) describes another",
+                  near.empty() ? "generic" : near.front(), fmt::join(near, ", "), profiles.gpus.size()));
 }
 
 const Node& find_node(const HardwareProfiles& profiles, std::string_view name, std::string_view place) {
