@@ -186,6 +186,14 @@ Json ConfigFields::by_rule(const Json& rule) const {
   return list;
 }
 
+const Json& ConfigFields::looked_up(const Json& expression, const Places& places, Json& held) const {
+  if (expression.is_string())
+    if (const auto& name = expression.get_ref<const std::string&>(); !name.starts_with('#'))
+      return field(name);
+  held = value(expression, places);
+  return held;
+}
+
 Json ConfigFields::value(const Json& expression, const Places& places) const {
   if (expression.is_string()) {
     const auto& name = expression.get_ref<const std::string&>();
@@ -198,7 +206,8 @@ Json ConfigFields::value(const Json& expression, const Places& places) const {
   if (sign == "word") return expression.at(1);
   if (sign == "raw") return as_given(expression.at(1).get_ref<const std::string&>());
   if (sign == "if") return value(expression.at(holds(expression.at(1), places) ? 2 : 3), places);
-  const Json first = value(expression.at(1), places);
+  Json held;
+  const Json& first = looked_up(expression.at(1), places, held);
   if (sign == "null") return first.is_null();
   if (sign == "on") return is_true(first);
   if (sign == "not") return !is_true(first);

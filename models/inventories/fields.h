@@ -32,6 +32,9 @@ class ConfigFields {
   [[nodiscard]] Json filled_in() const;
 
  private:
+  /// Returns the expression's value: a field's own, which may be a long list, else one that is put into
+  /// `held`.
+  [[nodiscard]] const Json& looked_up(const Json& expression, const Places& places, Json& held) const;
   [[nodiscard]] const Json& field(const std::string& path) const;
   [[nodiscard]] Json filled_in(const std::string& path) const;
   [[nodiscard]] const Json* given(const std::string& path) const;
