@@ -127,11 +127,12 @@ std::vector<OomReading> readings_of(const Options& options) {
   std::vector<OomReading> readings;
   for (const OomMessage& each : read_oom_messages(text)) readings.push_back(read_oom(each, options.unit));
   if (readings.empty())
-    throw InputError(
-        "--oom",
-        text == options.oom ? in_quotes(text) + ", no message and no file"
-                            : "no message in " + in_quotes(options.oom),
-        "looked for: \"CUDA out of memory. Tried to allocate 2.00 GiB\" (or HIP, XPU), as PyTorch prints it");
+    throw InputError("--oom",
+                     text == options.oom ? in_quotes(text) + ", no message and no file"
+                                         : "no message in " + in_quotes(options.oom),
+                     "looked for: \"CUDA out of memory. Tried to allocate 2.00 GiB\" (or HIP, XPU), as "
+                     "PyTorch prints it; what "
+                     "NCCL, vLLM or the system print when memory ends");
   return readings;
 }
 
@@ -172,7 +173,11 @@ void plan_it(OomReport& report, const Environment& environment) {
   const Options options = on_its_card(report.options, report.readings.front().message);
   Request request = make_request(options, environment);
   const Strategy ran = what_ran(options, request.question);
-  const OomReading& reading = report.readings.front();
+  OomReading& reading = report.readings.front();
+  if (reading.message.source == OomSource::pytorch && !reading.message.capacity) {
+    reading.message.capacity = request.question.cluster.usable_memory;
+    reading = read_oom(OomMessage(reading.message), options.unit);
+  }
   if (const Bytes taken = taken_by_others(reading, request.question.cluster.usable_memory); taken.value > 0) {
     request.question.cluster.usable_memory -= taken;
     request.warnings.push_back(
@@ -185,7 +190,8 @@ void plan_it(OomReport& report, const Environment& environment) {
                           .hardware = &hardware,
                           .model_of_size = {},
                           .attention_given = options.has("--attention")};
-  report.replay = replay_oom(request.question, ran, report.readings.front());
+  if (reading.message.source == OomSource::pytorch)
+    report.replay = replay_oom(request.question, ran, report.readings.front());
   report.remedies = oom_remedies(open, ran);
   report.warnings = request.warnings;
   report.question = std::move(request.question);

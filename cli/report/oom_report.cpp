@@ -44,6 +44,40 @@ std::vector<std::string> general_help(OomCause cause) {
           "a smaller micro-batch, accumulated more often, or activation checkpointing: less for activations",
           "a higher ZeRO stage, offload, LoRA or more GPUs: less for parameters, gradients and optimizer "
           "states"};
+    case OomCause::unsaid:
+      return {
+          "a smaller micro-batch, activation checkpointing, or a fused loss: less for activations and logits",
+          "a higher ZeRO stage, offload, LoRA or more GPUs: less for parameters, gradients and optimizer "
+          "states"};
+    case OomCause::cuda:
+      return {
+          "leave PyTorch less: torch.cuda.set_per_process_memory_fraction(0.95), a smaller micro-batch",
+          "pin_memory: false in offload_optimizer and offload_param, if the host is short of memory that may "
+          "be pinned"};
+    case OomCause::nccl:
+      return {
+          "leave some GiB outside PyTorch: a smaller micro-batch, "
+          "torch.cuda.set_per_process_memory_fraction(0.95)",
+          "smaller buffers: NCCL_BUFFSIZE=1048576, NCCL_MAX_NCHANNELS=4, NCCL_NVLS_ENABLE=0",
+          "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which gives back what is cached in pieces"};
+    case OomCause::engine:
+      return {"a smaller share: vllm_gpu_memory_utilization 0.3 to 0.5 beside training on one GPU",
+              "nvidia-smi lists who holds the GPU: end processes of earlier runs"};
+    case OomCause::cache:
+      return {"shorter sequences: vllm_max_model_length (max_model_len) of prompt and completion alone",
+              "a larger share: gpu_memory_utilization, as far as training leaves room",
+              "vllm_tensor_parallel_size: the engine's weights over more GPUs"};
+    case OomCause::sleep:
+      return {
+          "a smaller share: vllm_gpu_memory_utilization",
+          "optimizer states and parameters on the host while the engine generates (--offload), or a smaller "
+          "micro-batch",
+          "the engine on GPUs of its own (vllm_mode server)"};
+    case OomCause::host:
+      return {
+          "offload less: optimizer states alone, or nothing; parameters and pinned buffers take host memory",
+          "fewer workers and prefetched batches of the data loader; each process loads the checkpoint once",
+          "a larger limit of the container or job (--shm-size, --mem), or more host memory per node"};
   }
   return {};
 }
@@ -96,6 +130,14 @@ std::string matches_sentence(const OomReport& report) {
                                 matches[i].times));
   if (matches.size() > kMost) words.push_back(fmt::format("{} kinds more", matches.size() - kMost));
   return fmt::format("{} matches, within PyTorch's rounding: {}", asked, fmt::join(words, "; "));
+}
+
+/// What the plan says of host memory, where no block of PyTorch's was refused.
+std::string host_sentence(const OomReport& report) {
+  const Question& q = *report.question;
+  return fmt::format("the plan holds {} of host memory per node, of {} that there are (--host-mem)",
+                     format_bytes(report.remedies->plan.memory().host.total, q.unit),
+                     format_bytes(q.cluster.host_memory_per_node, q.unit));
 }
 
 std::string signed_percent(double ratio) {
@@ -187,7 +229,10 @@ void add_plan(Document& doc, const OomReport& report) {
   add_header(doc, {*report.question, shown, report.options, report.arguments});
   doc.heading(fmt::format("The plan of {}", remedies.plan.id()));
   doc.items(remedies.plan.why);
-  doc.items({refused_sentence(report), matches_sentence(report)});
+  if (report.replay)
+    doc.items({refused_sentence(report), matches_sentence(report)});
+  else
+    doc.items({host_sentence(report)});
   doc.heading("Changes: those that make it fit first, the fastest of them first");
   doc.line();
   doc.shown = Shown::both;

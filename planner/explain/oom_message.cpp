@@ -192,6 +192,98 @@ std::optional<OomMessage> message_at(const Plain& plain, std::size_t begin) {
   return message;
 }
 
+/// A message of a source other than PyTorch's allocator: words of one line.
+struct OtherMessage {
+  OomSource source{};
+  std::string_view words;   ///< in the line
+  std::string_view also{};  ///< in the line too; empty: nothing more
+};
+
+// Source of the wording: NCCL src/include/checks.h CUDACHECK; vLLM v1/worker/utils.py request_memory,
+// v1/core/kv_cache_utils.py, csrc/cumem_allocator.cpp; torch c10/core/impl/alloc_cpu.cpp,
+// elastic/multiprocessing/api.py; Linux mm/oom_kill.c; bash's and Kubernetes' words for signal 9.
+constexpr std::array kOthers{
+    OtherMessage{OomSource::sleep, "cumem_allocator.cpp", "out of memory"},
+    OtherMessage{OomSource::sleep, "cumem_allocator.cpp", "CUDA Error"},
+    OtherMessage{OomSource::nccl, "Cuda failure", "out of memory"},
+    OtherMessage{OomSource::nccl, "NCCL", "out of memory"},
+    OtherMessage{OomSource::engine, "Free memory on device", "GPU memory utilization"},
+    OtherMessage{OomSource::cache, "No available memory for the cache blocks"},
+    OtherMessage{OomSource::cache, "KV cache is needed"},
+    OtherMessage{OomSource::cache, "tokens that can be stored in KV cache"},
+    OtherMessage{OomSource::host, "DefaultCPUAllocator", "allocate memory"},
+    OtherMessage{OomSource::host, "Cannot allocate memory"},
+    OtherMessage{OomSource::host, "Memory cgroup out of memory"},
+    OtherMessage{OomSource::host, "Out of memory: Killed process"},
+    OtherMessage{OomSource::host, "oom-kill"},
+    OtherMessage{OomSource::host, "oom_kill"},
+    OtherMessage{OomSource::host, "OOMKilled"},
+    OtherMessage{OomSource::host, "exitcode", "-9"},
+    OtherMessage{OomSource::host, "exit code", "-9"},
+    OtherMessage{OomSource::host, "exit code", "137"},
+    OtherMessage{OomSource::host, "exit status", "137"},
+    OtherMessage{OomSource::host, "exit status", "-9"},
+    OtherMessage{OomSource::host, "Signal 9"},
+    OtherMessage{OomSource::host, "SIGKILL"},
+    OtherMessage{OomSource::cuda, "CUDA error: out of memory"},
+    OtherMessage{OomSource::cuda, "cudaErrorMemoryAllocation"},
+    OtherMessage{OomSource::cuda, "CUDA_ERROR_OUT_OF_MEMORY"}};
+
+std::string_view what_was_asked(OomSource source) {
+  switch (source) {
+    case OomSource::pytorch: break;
+    case OomSource::cuda: return "CUDA, outside PyTorch's allocator";
+    case OomSource::nccl: return "NCCL's buffers";
+    case OomSource::engine: return "vLLM's share of the GPU";
+    case OomSource::cache: return "vLLM's keys and values";
+    case OomSource::sleep: return "vLLM, where it wakes from sleep";
+    case OomSource::host: return "host memory";
+  }
+  return "";
+}
+
+/// True if the shell says of a line's process that it was killed: "Killed", "line 3:  77 Killed  python
+/// train.py".
+bool says_killed(std::string_view line) {
+  constexpr std::string_view kWord = "Killed";
+  const std::size_t at = line.find(kWord);
+  if (at == std::string_view::npos) return false;
+  const std::string_view before = line.substr(0, at), behind = line.substr(at + kWord.size());
+  if (before.find(": line ") != std::string_view::npos) return behind.empty() || behind.front() == ' ';
+  return before.find_first_not_of(" \t0123456789[]+") == std::string_view::npos &&
+         behind.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
+std::optional<OomSource> other_source(std::string_view line) {
+  for (const OtherMessage& each : kOthers)
+    if (line.find(each.words) != std::string_view::npos && line.find(each.also) != std::string_view::npos)
+      return each.source;
+  return says_killed(line) ? std::optional(OomSource::host) : std::nullopt;
+}
+
+/// Returns the first message of each source but PyTorch's allocator.
+std::vector<OomMessage> read_other_messages(std::string_view text) {
+  std::vector<OomMessage> messages;
+  std::size_t number = 1;
+  for (std::size_t at = 0; at < text.size(); ++number) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const Plain line = plain(text.substr(at, end - at));
+    at = end + 1;
+    const auto source = other_source(line.text);
+    const auto has = [&](const OomMessage& each) { return each.source == *source; };
+    if (!source || std::any_of(messages.begin(), messages.end(), has)) continue;
+    OomMessage message;
+    message.source = *source;
+    message.device = *source == OomSource::host ? "host" : "CUDA";
+    message.line = number;
+    message.rank =
+        rank_of(std::string_view(line.text).substr(0, std::min<std::size_t>(line.text.size(), 120)));
+    message.asked_text = what_was_asked(*source);
+    messages.push_back(std::move(message));
+  }
+  return messages;
+}
+
 bool same_event(OomMessage a, const OomMessage& b) {
   a.line = b.line;
   return a == b;
@@ -214,7 +306,7 @@ std::vector<OomMessage> read_oom_messages(std::string_view text) {
                                 [&](const OomMessage& each) { return same_event(each, *message); }))
       messages.push_back(std::move(*message));
   }
-  return messages;
+  return messages.empty() ? read_other_messages(text) : messages;
 }
 
 std::string torch_size(Bytes size) {

@@ -42,8 +42,24 @@ void take_shares(OomReading& reading) {
   if (reading.reserved_is_old) reading.others = std::max(*m.capacity - *m.free - *reserved, Bytes{});
 }
 
+OomCause cause_of(OomSource source) {
+  switch (source) {
+    case OomSource::pytorch: break;
+    case OomSource::cuda: return OomCause::cuda;
+    case OomSource::nccl: return OomCause::nccl;
+    case OomSource::engine: return OomCause::engine;
+    case OomSource::cache: return OomCause::cache;
+    case OomSource::sleep: return OomCause::sleep;
+    case OomSource::host: return OomCause::host;
+  }
+  return OomCause::unsaid;
+}
+
 OomCause cause_of(const OomReading& reading) {
   const OomMessage& m = reading.message;
+  if (m.source != OomSource::pytorch) return cause_of(m.source);
+  if (!m.capacity && !m.allowed)
+    return m.free && *m.free >= m.asked ? OomCause::enough_free : OomCause::unsaid;
   const Bytes card = card_of(m), free = m.free.value_or(Bytes{});
   if (m.asked >= card) return OomCause::beyond_card;
   const Bytes reserved = m.reserved().value_or(Bytes{});
@@ -115,12 +131,39 @@ std::string cause_sentence(const OomReading& reading, ByteUnit unit) {
     case OomCause::full:
       return "the GPU is full of what this process holds: the block that failed is small and only the last "
              "of many";
+    case OomCause::unsaid:
+      return "the message does not say how large the GPU is and what it holds: --gpu or --mem with --model "
+             "does";
+    case OomCause::cuda:
+      return "a call of CUDA outside PyTorch's allocator found no memory: the context, a library's "
+             "workspace, "
+             "or pinned host memory; PyTorch's cache may hold what it needs";
+    case OomCause::nccl:
+      return "NCCL found no memory for its buffers, which lie outside PyTorch: some hundred MiB for each "
+             "communicator; PyTorch's cache held the rest of the GPU";
+    case OomCause::engine:
+      return "when vLLM started, less was free than the share that it was given (gpu_memory_utilization, 0.9 "
+             "of the whole GPU by default): training, or another process, held the rest";
+    case OomCause::cache:
+      return "of vLLM's share nothing, or too little for one sequence of the longest length, was left for "
+             "keys "
+             "and values: its weights and a profiling run took it";
+    case OomCause::sleep:
+      return "vLLM woke from sleep (its allocator cumem) and found less free than it had put aside: what "
+             "training holds at that moment, and PyTorch's cache, have to leave room for the engine";
+    case OomCause::host:
+      return "the host ran out of memory, not the GPU: the system (or the limit of a container, a job, a "
+             "cgroup) ended a process with signal 9, or an allocation failed; dmesg or the scheduler's log "
+             "says which";
   }
   return "";
 }
 
 /// "GPU 1 of 44.4 GiB, rank 1: asked for 2.00 GiB where 512.0 MiB were free".
 std::string asked_sentence(const OomMessage& m, ByteUnit unit) {
+  if (m.source != OomSource::pytorch)
+    return fmt::format("{}{}, line {}", m.asked_text, m.rank ? fmt::format(", rank {}", *m.rank) : "",
+                       m.line);
   std::string text =
       m.gpu ? fmt::format("{} {}", m.device == "XPU" ? "XPU" : "GPU", *m.gpu) : std::string("a GPU");
   if (m.capacity) text += fmt::format(" of {}", format_bytes(*m.capacity, unit));

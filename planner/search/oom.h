@@ -12,17 +12,39 @@
 
 namespace zplan {
 
-enum class OomCause { beyond_card, limit, enough_free, other_processes, fragmentation, large_block, full };
+enum class OomCause {
+  beyond_card,
+  limit,
+  enough_free,
+  other_processes,
+  fragmentation,
+  large_block,
+  full,
+  unsaid,  ///< the message does not say how large the GPU is
+  cuda,
+  nccl,
+  engine,
+  cache,
+  sleep,
+  host
+};
 template <>
 struct EnumNames<OomCause> {
-  static constexpr std::array<std::pair<OomCause, std::string_view>, 7> table{
+  static constexpr std::array<std::pair<OomCause, std::string_view>, 14> table{
       {{OomCause::beyond_card, "beyond_card"},
        {OomCause::limit, "limit"},
        {OomCause::enough_free, "enough_free"},
        {OomCause::other_processes, "other_processes"},
        {OomCause::fragmentation, "fragmentation"},
        {OomCause::large_block, "large_block"},
-       {OomCause::full, "full"}}};
+       {OomCause::full, "full"},
+       {OomCause::unsaid, "unsaid"},
+       {OomCause::cuda, "cuda"},
+       {OomCause::nccl, "nccl"},
+       {OomCause::engine, "engine"},
+       {OomCause::cache, "cache"},
+       {OomCause::sleep, "sleep"},
+       {OomCause::host, "host"}}};
 };
 
 /// OomReading is a message with what follows from it.

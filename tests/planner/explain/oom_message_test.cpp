@@ -144,11 +144,10 @@ TEST(OomMessages, LinesThatWereWrappedAndColouredReadAlike) {
 }
 
 TEST(OomMessages, WhatIsNoMessageGivesNone) {
-  for (const char* text :
-       {"", "CUDA out of memory", "CUDA error: out of memory", "Tried to allocate 2.00 GiB",
-        "CUDA out of memory. Tried to allocate more than 1EB memory.",
-        "CUDA out of memory. Tried to allocate 99999999999999.00 GiB. GPU 0",
-        "CUDA out of memory. Tried to allocate "})
+  for (const char* text : {"", "CUDA out of memory", "Tried to allocate 2.00 GiB",
+                           "CUDA out of memory. Tried to allocate more than 1EB memory.",
+                           "CUDA out of memory. Tried to allocate 99999999999999.00 GiB. GPU 0",
+                           "CUDA out of memory. Tried to allocate "})
     EXPECT_TRUE(read_oom_messages(text).empty()) << text;
 }
 
@@ -169,6 +168,59 @@ TEST(OomMessages, TheDeviceIsAskedForSegments) {
   EXPECT_EQ(asked_of_device(kMiB + Bytes(1)), kMiB * 20);
   EXPECT_EQ(asked_of_device(kMiB * 10), kMiB * 10);
   EXPECT_EQ(asked_of_device(kMiB * 11), kMiB * 12);
+}
+
+TEST(OomMessages, OthersThanPyTorchsAreKnownByTheirWords) {
+  const std::vector<std::pair<const char*, OomSource>> lines{
+      {"node1:812:901 [0] include/alloc.h:114 NCCL WARN Cuda failure 2 'out of memory'", OomSource::nccl},
+      {"torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:77, Cuda failure 'out of memory'",
+       OomSource::nccl},
+      {"CUDA Error: out of memory at /workspace/csrc/cumem_allocator.cpp:62", OomSource::sleep},
+      {"ValueError: Free memory on device (10.2/23.6 GiB) on startup is less than desired GPU memory "
+       "utilization "
+       "(0.9, 21.3 GiB). Decrease GPU memory utilization",
+       OomSource::engine},
+      {"ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`",
+       OomSource::cache},
+      {"To serve at least one request with the models's max seq len (40960), (5.62 GiB KV cache is needed, "
+       "which "
+       "is larger than the available KV cache memory (2.11 GiB)",
+       OomSource::cache},
+      {"[2026-11-02 10:00:00] failed (exitcode: -9) local_rank: 3 (pid: 4242) of binary: /usr/bin/python",
+       OomSource::host},
+      {"  exitcode  : -9 (pid: 4242)", OomSource::host},
+      {"traceback : Signal 9 (SIGKILL) received by PID 4242", OomSource::host},
+      {"subprocess.CalledProcessError: returned non-zero exit status 137.", OomSource::host},
+      {"Killed", OomSource::host},
+      {"run.sh: line 12: 31337 Killed                  python train.py", OomSource::host},
+      {"slurmstepd: error: Detected 1 oom_kill event in StepId=77.0", OomSource::host},
+      {"Memory cgroup out of memory: Killed process 31337 (python)", OomSource::host},
+      {"RuntimeError: [enforce fail at alloc_cpu.cpp:118] DefaultCPUAllocator: can't allocate memory: you "
+       "tried to "
+       "allocate 4294967296 bytes",
+       OomSource::host},
+      {"RuntimeError: CUDA error: out of memory", OomSource::cuda}};
+  for (const auto& [line, source] : lines) {
+    const OomMessage message = only_message(std::string("epoch 1\n") + line + "\n");
+    EXPECT_EQ(message.source, source) << line;
+    EXPECT_EQ(message.line, 2U) << line;
+    EXPECT_FALSE(read_oom(message).sentences.back().empty());
+  }
+  EXPECT_EQ(only_message("[rank3]: RuntimeError: CUDA error: out of memory").rank, 3);
+}
+
+TEST(OomMessages, WordsAloneAreNone) {
+  for (const char* text : {"", "Killed by the reviewer", "exit code 0", "SIGTERM", "NCCL version 2.29",
+                           "Skilled", "loss 2.137", "out of memory"})
+    EXPECT_TRUE(read_oom_messages(text).empty()) << text;
+}
+
+/// Without a capacity nothing is said of the GPU's size: what was asked for is not it.
+TEST(OomMessages, WithoutACapacityTheGpuIsNotKnown) {
+  const OomReading reading = read_oom(only_message("CUDA out of memory. Tried to allocate 14.9 GiB."));
+  EXPECT_EQ(reading.cause, OomCause::unsaid);
+  for (const std::string& each : reading.sentences)
+    EXPECT_THAT(each, ::testing::Not(::testing::HasSubstr("that there are")));
 }
 
 }  // namespace
