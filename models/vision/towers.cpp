@@ -286,7 +286,7 @@ void add_cross_attention(Model& model, const Json& text) {
 
 }  // namespace
 
-// What an Omni model trains is its thinker.
+// Reads an Omni model as its thinker, which is what trains.
 std::optional<Model> model_with_idle_towers(const JsonReader& config) {
   if (config.has("thinker_config")) return model_with_idle_towers(config.at("thinker_config"));
   const std::optional<Json> document = tower_document(config.raw());
