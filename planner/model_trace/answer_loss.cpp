@@ -1,6 +1,7 @@
 // Losses of preference training over pairs of sequences, as TRL, LLaMA-Factory and torchtune compute them,
 // and of GRPO's and PPO's completions, as TRL's trainers do. Source: TRL 1.16 trainer/grpo_trainer.py
-// _get_per_token_logps_and_entropies, _compute_loss (dapo).
+// _get_per_token_logps_and_entropies, _compute_loss (dapo); of whole logits TRL 0.18, 0.29 and 1.8, ms-swift
+// 4.6 rlhf_trainers/grpo_trainer.py _get_logps_via_local_forward.
 
 #include <algorithm>
 
@@ -153,15 +154,55 @@ Tensor of_completions(Program& p, const Tensor& x) {
   return cat(p.torch, {slice(p.torch, x, 1, completion_tokens(p.training))}, 0);
 }
 
+/// torch.logsumexp over the last dimension of x [c, V], which its backward subtracts from again: [c]. Source:
+/// torch 2.11 aten/src/ATen/native/ReduceOps.cpp logsumexp_out_impl, FunctionsManual.cpp logsumexp_backward.
+Tensor log_sum_of_exponentials(Autograd& torch, const Tensor& x) {
+  const auto node = torch.node({&x});
+  const Layout reduced = Layout::contiguous({x.size(0)});
+  const Tensor result = torch.make(reduced, x.type);
+  {
+    const Tensor largest = torch.kernel({&x}, reduced, x.type);
+    const Tensor difference = torch.kernel({&x, &largest}, Layout::contiguous(x.layout.sizes), x.type);
+    torch.change(difference);
+    torch.change(result, &difference);
+  }
+  if (!node) return result;
+  node->backward = [&torch, kept = torch.save(x), sum = torch.save(result)](Tensors&) {
+    const Tensor held = kept.get(), of_row = sum.get();
+    const Layout whole = Layout::contiguous(held.layout.sizes);
+    const Tensor difference = torch.kernel({&held, &of_row}, whole, held.type);
+    const Tensor exponential = torch.kernel({&difference}, whole, held.type);
+    return Tensors{torch.kernel({&exponential}, whole, held.type)};
+  };
+  return Autograd::connected(result, node);
+}
+
+/// Returns the sequences [1, c, V] of `logits` [b, c, V].
+Tensors sequences_of(Autograd& torch, const Tensor& logits) {
+  return split(torch, logits, 0, std::vector<std::int64_t>(static_cast<std::size_t>(logits.size(0)), 1));
+}
+
+/// Records the log-probability [b, c] of each token of fp32 `logits` [b, c, V]: its logit less the logarithm
+/// of all exponentials' sum. Source: TRL 0.18 and 1.8 trainer/utils.py selective_log_softmax.
+Tensor logarithms_of_wide(Program& p, const Tensor& logits) {
+  Autograd& torch = p.torch;
+  const std::int64_t n = logits.size(0), c = logits.size(1), V = logits.size(2);
+  const Tensor chosen = view(torch, gather_one(torch, logits), {n, c});
+  Tensors sums;
+  for (const Tensor& row : sequences_of(torch, logits))
+    sums.push_back(view(torch, log_sum_of_exponentials(torch, view(torch, row, {c, V})), {1, c}));
+  return sub(torch, chosen, cat(torch, sums, 0));
+}
+
 /// Records the log-probability [b, c] of each token of `logits` [b, c, V], sequence by sequence. Source: TRL
 /// 0.24 trainer/utils.py selective_log_softmax.
 Tensor logarithms_by_sequence(Program& p, const Tensor& logits) {
+  if (logits.type == DType::fp32) return logarithms_of_wide(p, logits);
   Autograd& torch = p.torch;
-  const std::int64_t n = logits.size(0), c = logits.size(1), V = logits.size(2);
+  const std::int64_t c = logits.size(1), V = logits.size(2);
   Tensors rows;
   Tensor of_row;  // names the row before while the next one is made
-  for (const Tensor& row :
-       split(torch, logits, 0, std::vector<std::int64_t>(static_cast<std::size_t>(n), 1))) {
+  for (const Tensor& row : sequences_of(torch, logits)) {
     of_row = log_softmax(torch, view(torch, row, {c, V}));
     const Tensor chosen = gather_one(torch, of_row);
     rows.push_back(view(torch, chosen, {1, c}));
@@ -222,15 +263,23 @@ Tensor of_held_logits(Program& p, const Tensor& logits) {
   return logarithms_by_sequence(p, slice(p.torch, divided, 1, completion_tokens(p.training)));
 }
 
+/// Returns the logits of the completions, divided by the temperature.
+Tensor at_temperature(Program& p, Tensor logits) {
+  const std::int64_t c = completion_tokens(p.training);
+  if (p.training.rollout.whole_logits.divides_in_place)
+    return slice(p.torch, divided_in_place(p, logits), 1, c);
+  return scale(p.torch, slice(p.torch, logits, 1, c));
+}
+
 /// Records the log-probability of each token of the completions [b, c]: a part of the fused head's, or from
-/// logits, whose division by the temperature allocates them again.
+/// whole logits.
 Tensor token_log_probabilities(Program& p, Tensor scores) {
   if (trains_values(p.training)) return of_held_logits(p, scores);
   if (p.training.fused_head) return of_completions(p, scores);
-  Tensor scaled = scale(p.torch, slice(p.torch, scores, 1, completion_tokens(p.training)));
-  scores.reset();
+  const Tensor scaled = at_temperature(p, std::move(scores));
   Tensor logarithms = logarithms_by_sequence(p, scaled);
-  if (!p.is_reference) static_cast<void>(entropies_of(p, scaled));
+  if (!p.is_reference && !p.training.rollout.whole_logits.omits_entropy)
+    static_cast<void>(entropies_of(p, scaled));
   return logarithms;
 }
 
@@ -275,6 +324,8 @@ Tensor policy_loss(Program& p, Tensor scores) {
   torch.recorder().take_for(Term::loss_temporaries);
   const Tensor own = token_log_probabilities(p, std::move(scores));
   if (p.is_reference) return own;
+  if (reference_of(p.training) && p.training.rollout.whole_logits.compares_inside)
+    torch.recorder().mark(Event::Kind::reference, kReferenceBegins);
   const Tensor moved = tanh(torch, sub(torch, own, noted(own)));  // the ratio: exp keeps its result
   Tensor loss = clipped_loss(p, moved);
   if (p.training.rollout.engine != RolloutEngine::trainer) loss = scale(torch, loss);

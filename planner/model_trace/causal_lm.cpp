@@ -339,6 +339,8 @@ class MicroStep {
     program_.weights = wide || mixed || prepared ? DType::fp32 : DType::bf16;
     torch_.gather_parameters(gathers_at_modules(t, program_.strategy));
     program_.autocasts = mixed || t.autocast;
+    program_.widens_logits = !wide && !framework.casts_model && (t.master_weights || t.autocast) &&
+                             t.objective == Objective::grpo && !t.fused_head;
     torch_.alternate_products = t.modules.recomputes_alternate_products;
     torch_.holds_inputs = t.fsdp_holds_inputs && t.method != Method::full;
     const bool casts = framework.casts_adapters(t, program_.strategy);
@@ -394,6 +396,15 @@ class MicroStep {
     });
   }
 
+  /// Returns what accelerate's wrapper of the model's forward makes of whole logits under mixed precision:
+  /// fp32, behind autocast. Source: accelerate 1.15 accelerator.py prepare_model, utils/operations.py
+  /// convert_outputs_to_fp32.
+  Tensor widened(Tensor logits) {
+    end_forward();
+    recorder_.take_for(Term::loss_temporaries);
+    return to(torch_, logits, DType::fp32);
+  }
+
   /// Records the loss inside peft's two wrappers, the model with its head and the model without.
   Tensor model_loss() {
     const auto around = [this](const char* name, const auto& call) {
@@ -412,6 +423,7 @@ class MicroStep {
       return preference_loss(program_, std::move(loss));
     }
     if (program_.is_value) return value_loss(program_, loss);
+    if (program_.widens_logits) loss = widened(std::move(loss));
     if (generates(program_.training)) return policy_loss(program_, std::move(loss));
     if (program_.training.objective == Objective::reward) return reward_loss(program_, loss);
     return program_.strategy.layout.sequence > 1 ? loss_over_ranks(program_, loss) : loss;
@@ -522,6 +534,7 @@ class MicroStep {
     if (in_layers_ && node.part == Recorder::kModel && is_behind) recorder_.leave_layers();
   }
 
+  std::optional<Autocast::Context> context_;  ///< of the forward
   Outline outline_;
   bool is_first_, is_last_;  ///< of the pipeline's stages: with the embedding, with head and loss
   Recorder recorder_;

@@ -672,7 +672,9 @@ Tensor gather_one(Autograd& torch, const Tensor& x) {
   Tensor result = fresh(torch, with_last(x.layout.sizes, 1), x.type);
   torch.read_only(result.bytes());
   if (!node) return result;
-  node->backward = [&torch, whole = x.layout.sizes](Tensors& gradients) {
+  // x is kept for its sizes alone.
+  node->backward = [&torch, whole = x.layout.sizes, kept = torch.save(x)](Tensors& gradients) {
+    static_cast<void>(kept);
     return Tensors{torch.make(Layout::contiguous(whole), gradients[0].type)};
   };
   return Autograd::connected(result, node);

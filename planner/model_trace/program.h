@@ -87,6 +87,7 @@ struct Program {
   bool is_value{};              ///< the model predicts values
   bool predicts_next{};         ///< the forward returns the logits of the last token
   bool adapters_off{};          ///< adapters and trained copies are skipped
+  bool widens_logits{};         ///< accelerate makes fp32 of the logits that the model returns
 
   const TowerParameters* tower{};  ///< set for an image-text model that is run with images
 

@@ -156,23 +156,16 @@ void check_values(const Model& model, const Training& training, const Strategy& 
   if (s.zero_stage == 3 || framework.makes_shards)
     reasons.emplace_back(
         "ppo is planned where every rank holds its models whole: ZeRO 0 to 2 of DeepSpeed, or one GPU");
+  // accelerate makes fp32 of all that a model under autocast returns, hidden states of all layers included.
+  if (!framework.casts_model && training.precision != Precision::fp32 && training.master_weights)
+    reasons.emplace_back(
+        "ppo under autocast, whose logits accelerate widens to fp32, is not planned: --framework deepspeed");
   if (training.fused_head)
     reasons.emplace_back("TRL's PPOTrainer takes log-probabilities of whole logits: without --fused-head");
   if (training.method == Method::qlora)
     reasons.emplace_back("ppo over packed weights is not planned: --method lora");
   if (s.offload_optimizer != OffloadDevice::none || s.offload_parameters != OffloadDevice::none)
     reasons.emplace_back("ppo with offload is not planned");
-}
-
-/// accelerate makes fp32 of what a model under autocast returns: logits of twice the size, and another
-/// log-softmax. Source: accelerate 1.15 utils/operations.py convert_outputs_to_fp32.
-void check_whole_logits(const Training& training, const FrameworkSpec& framework, Reasons& reasons) {
-  const bool converts =
-      !framework.casts_model && training.precision != Precision::fp32 && training.master_weights;
-  if (converts && !training.fused_head)
-    reasons.emplace_back(
-        "grpo and ppo over whole logits under autocast, which accelerate widens to fp32, are not planned: "
-        "--fused-head (grpo in TRL since 1.15), or --framework deepspeed");
 }
 
 /// Rejects weights that neither engines nor several GPUs support.
@@ -213,7 +206,6 @@ void check_method(const Model& model, const Training& training, const Strategy& 
   const bool more = training.dora || !training.modules_to_save.empty();
   if (training.method != Method::full && more && (model.recorded || model.analogue))
     reasons.emplace_back("DoRA and trained copies are not planned for a model without a program of its own");
-  if (generates(training)) check_whole_logits(training, framework, reasons);
   if (trains_values(training)) check_values(model, training, s, framework, reasons);
   if (training.objective != Objective::sft) check_preferences(model, training, s, facts, reasons);
   if (training.objective == Objective::grpo) check_groups(training, s, facts, reasons);

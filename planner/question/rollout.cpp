@@ -62,7 +62,13 @@ std::int64_t micro_steps_fed(const Training& training, const Strategy& strategy)
 bool scores_policy(const Training& training) {
   const Rollout& rollout = training.rollout;
   const bool is_apart = passes(training) > 1 || rollout.steps_per_generation > 0;
-  return training.objective == Objective::grpo && (is_apart || rollout.engine != RolloutEngine::trainer);
+  if (training.objective != Objective::grpo) return false;
+  switch (rollout.scoring) {
+    case PolicyScoring::where_engines_differ: return is_apart || rollout.engine != RolloutEngine::trainer;
+    case PolicyScoring::where_steps_part: return is_apart;
+    case PolicyScoring::always: break;
+  }
+  return true;
 }
 
 Bytes rollout_bytes(const Training& training, const Strategy& strategy) {

@@ -27,6 +27,18 @@ struct EnumNames<RolloutEngine> {
        {RolloutEngine::server, "server"}}};
 };
 
+/// PolicyScoring says when the policy's log-probabilities are computed before it is trained: where they may
+/// differ from the loss's, engines' own included; where optimizer steps come between alone; always.
+enum class PolicyScoring : std::uint8_t { where_engines_differ, where_steps_part, always };
+
+/// WholeLogitsLoss says how GRPO's loss handles whole logits; releases differ (docs/rl.md).
+struct WholeLogitsLoss {
+  bool divides_in_place{};  ///< by the temperature where they lie; else in new memory
+  bool omits_entropy{};     ///< else of chunks of 128 tokens, for metrics
+  bool compares_inside{};   ///< the reference's forward runs behind the policy's, whose graph lives
+  bool operator==(const WholeLogitsLoss&) const = default;
+};
+
 /// Defaults: TRL 1.16 trainer/grpo_config.py; of PPO TRL 1.8 experimental/ppo/ppo_config.py.
 struct Rollout {
   std::int64_t completion_length{};     ///< tokens of a sample that are generated; 0: half of them
@@ -34,6 +46,8 @@ struct Rollout {
   std::int64_t steps_per_generation{};  ///< micro-steps that one generation feeds; 0: see micro_steps_fed
   std::int64_t iterations{};            ///< passes over what was generated; 0: see passes
   RolloutEngine engine{RolloutEngine::colocate};
+  PolicyScoring scoring{};
+  WholeLogitsLoss whole_logits{};
   double engine_share{0.3};      ///< of a GPU's memory: vllm_gpu_memory_utilization
   std::int64_t sleep_level{};    ///< while it trains the engine keeps 0: all, 1: weights on the host, 2: none
   std::int64_t engine_ranks{1};  ///< GPUs that divide the engine's model: vllm_tensor_parallel_size
@@ -71,9 +85,8 @@ inline constexpr Bytes kGeneratedScore{4};
 /// Micro-steps of a rank that one generation feeds: as given, else as few optimizer steps' as hold whole
 /// groups of completions; of PPO one optimizer step's, whatever mini-batches there are.
 [[nodiscard]] std::int64_t micro_steps_fed(const Training& training, const Strategy& strategy);
-/// True if the policy's log-probabilities are computed before it is trained: the engine's own differ from
-/// them, or optimizer steps may come between. Source: TRL 1.16 trainer/grpo_trainer.py
-/// _generate_and_score_completions.
+/// True if the policy's log-probabilities are computed before it is trained: as Rollout::scoring says.
+/// Source: TRL 1.16 trainer/grpo_trainer.py _generate_and_score_completions.
 [[nodiscard]] bool scores_policy(const Training& training);
 
 /// Returns the bytes that a rank keeps of a generation until it has trained on all of it: ids and masks of

@@ -51,6 +51,7 @@ bool holds(const TrainerDefault& row, const Training& training, std::int64_t gpu
     case TrainerCase::not_replicated: return !plain || gpus == 1;
     case TrainerCase::next_tokens: return training.objective == Objective::sft;
     case TrainerCase::answers: return compares_answers(training);
+    case TrainerCase::completions: return training.objective == Objective::grpo;
     case TrainerCase::log_probabilities:
       return training.objective == Objective::sft || training.objective == Objective::dpo ||
              training.objective == Objective::kto || training.objective == Objective::grpo;
@@ -112,6 +113,17 @@ constexpr std::array kSetters{
     Setter{"--lora-targets", [](To t, Word v) { t.training.lora_targets.modules = words(v); }},
     Setter{"--lora-dropout", [](To t, Word v) { t.training.lora_dropout = fraction(v); }},
     Setter{"--modules", [](To t, Word v) { choose_modules(t.training.modules, "--modules", v); }},
+    Setter{"policy scored before training",
+           [](To t, Word v) {
+             t.training.rollout.scoring =
+                 v == "always" ? PolicyScoring::always : PolicyScoring::where_steps_part;
+           }},
+    Setter{"temperature divides logits in place",
+           [](To t, Word v) { t.training.rollout.whole_logits.divides_in_place = v == "on"; }},
+    Setter{"entropy of logits",
+           [](To t, Word v) { t.training.rollout.whole_logits.omits_entropy = v == "off"; }},
+    Setter{"reference's forward inside the loss",
+           [](To t, Word v) { t.training.rollout.whole_logits.compares_inside = v == "on"; }},
     Setter{"reentrant checkpointing", [](To t, Word v) { t.training.reentrant_checkpointing = v == "on"; }},
 };
 
@@ -134,6 +146,36 @@ const std::vector<Trainer>& trainers() {
                {always, "--checkpointing", "none", "transformers training_args.py", {}, {0, 24}},
                {always, "--attention", "sdpa", "trainer/utils.py create_model_from_path: transformers'"},
                {log_probabilities, "--fused-head", "on", "trainer/sft_trainer.py add_fused_lm_head", {1, 15}},
+               {completions,
+                "policy scored before training",
+                "between optimizer steps",
+                "trainer/grpo_trainer.py _generate_and_score_completions",
+                {},
+                {0, 23}},
+               {completions,
+                "temperature divides logits in place",
+                "on",
+                "trainer/grpo_trainer.py logits.div_",
+                {1, 0},
+                {1, 10}},
+               {completions,
+                "log-probabilities and entropy in one kernel: planned as before",
+                "",
+                "trainer/utils.py selective_log_softmax_and_entropy",
+                {1, 14},
+                {1, 15}},
+               {completions,
+                "entropy of logits",
+                "off",
+                "trainer/grpo_trainer.py _compute_loss",
+                {},
+                {0, 20}},
+               {completions,
+                "reference's forward inside the loss",
+                "on",
+                "trainer/grpo_trainer.py _compute_loss",
+                {0, 18},
+                {0, 19}},
                {next_tokens,
                 "loss in checkpointed slices of 256 tokens (chunked_nll)",
                 "",
@@ -202,6 +244,14 @@ const std::vector<Trainer>& trainers() {
                {always, "--attention", "sdpa", "swift/arguments/base_args/model_args.py attn_impl"},
                {plain, "--no-master-weights", "on",
                 "swift/arguments/base_args/model_args.py torch_dtype of config.json"},
+               {completions, "policy scored before training", "always",
+                "swift/rlhf_trainers/grpo_trainer.py _prepare_batch_inputs"},
+               {completions,
+                "temperature divides logits in place",
+                "on",
+                "swift/rlhf_trainers/grpo_trainer.py _get_logps_via_local_forward",
+                {4, 0}},
+               {completions, "entropy of logits", "off", "swift/rlhf_trainers/grpo_trainer.py log_entropy"},
                {adapters, "--lora-rank", "8", "swift/arguments/tuner_args.py lora_rank"},
                {adapters, "--lora-targets", "all-linear", "swift/arguments/tuner_args.py"},
                {adapters, "--lora-dropout", "0.05", "swift/arguments/tuner_args.py lora_dropout"},

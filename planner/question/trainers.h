@@ -43,6 +43,7 @@ enum class TrainerCase {
   not_replicated,    ///< all but DDP
   next_tokens,       ///< sft
   answers,           ///< dpo, orpo, simpo and kto
+  completions,       ///< grpo
   log_probabilities  ///< sft, dpo, kto and grpo, whose TRL trainers ask for log-probabilities of labels
 };
 

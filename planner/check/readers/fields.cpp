@@ -186,7 +186,7 @@ constexpr std::array kFields{
     Field{"optimizer", P | T, P | T, read_optimizer, "the optimizer, and how it walks over parameters"},
 
     // ---- trainers, machines
-    Field{"trainer", P, 0, read_trainer, "trainers as --trainer has them"},
+    Field{"trainer", P | T, 0, read_trainer, "trainers as --trainer has them"},
     Field{"loss", P, P, check_loss_chunks, "chunked: slices that something counts", chunks_loss},
     Field{"seq_exact", P, 0, opposite<&Setup::varies>, "whether every sample has seq tokens"},
     Field{"empties_cache", P, 0, read_empty_cache, "the allocator's cache is emptied"},

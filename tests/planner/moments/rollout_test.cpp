@@ -90,12 +90,25 @@ TEST_F(Rollouts, PartOfAGroupIsRefused) {
   EXPECT_TRUE(why_illegal(model_, training, on(1, 0, 2), {1, 1}).empty());
 }
 
-TEST_F(Rollouts, WholeLogitsUnderAutocastAreRefused) {
+TEST_F(Rollouts, WholeLogitsUnderAutocastArePlanned) {
   Training training = with_framework(grpo(), Framework::torch);
   const World one{1, 1};
-  EXPECT_THAT(why_illegal(model_, training, on(1, 0, 8), one), Contains(HasSubstr("--fused-head")));
+  EXPECT_TRUE(why_illegal(model_, training, on(1, 0, 8), one).empty());
   training.fused_head = true;
   EXPECT_TRUE(why_illegal(model_, training, on(1, 0, 8), one).empty());
+}
+
+TEST_F(Rollouts, ThePolicyIsScoredAsTheReleaseDoes) {
+  Training training = grpo();
+  training.rollout.engine = RolloutEngine::colocate;
+  EXPECT_TRUE(scores_policy(training));
+  training.rollout.scoring = PolicyScoring::where_steps_part;
+  EXPECT_FALSE(scores_policy(training));
+  training.rollout.iterations = 2;
+  EXPECT_TRUE(scores_policy(training));
+  training.rollout.iterations = 1, training.rollout.engine = RolloutEngine::trainer;
+  training.rollout.scoring = PolicyScoring::always;
+  EXPECT_TRUE(scores_policy(training));
 }
 
 TEST_F(Rollouts, ThePolicyIsScoredWhereItMayDifferFromWhatGenerated) {

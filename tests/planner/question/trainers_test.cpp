@@ -51,6 +51,26 @@ TEST(Trainers, ChooseByRelease) {
   EXPECT_EQ(before.checkpointing, Checkpointing::none);
 }
 
+TEST(Trainers, TakeWholeLogitsAsTheReleaseDoes) {
+  const auto rollout = [](std::string_view trainer) {
+    Settings settings;
+    settings.training.objective = Objective::grpo;
+    apply(settings, trainer);
+    return settings.training.rollout;
+  };
+  EXPECT_TRUE(rollout("trl@0.18").whole_logits.compares_inside);
+  EXPECT_FALSE(rollout("trl@0.19").whole_logits.compares_inside);
+  EXPECT_TRUE(rollout("trl@0.18").whole_logits.omits_entropy);
+  EXPECT_FALSE(rollout("trl@0.29").whole_logits.omits_entropy);
+  EXPECT_EQ(rollout("trl@0.22").scoring, PolicyScoring::where_steps_part);
+  EXPECT_EQ(rollout("trl@0.23").scoring, PolicyScoring::where_engines_differ);
+  EXPECT_TRUE(rollout("trl@1.9").whole_logits.divides_in_place);
+  EXPECT_FALSE(rollout("trl@1.10").whole_logits.divides_in_place);
+  EXPECT_TRUE(rollout("swift").whole_logits.divides_in_place);
+  EXPECT_FALSE(rollout("swift@3.12").whole_logits.divides_in_place);
+  EXPECT_EQ(rollout("swift").scoring, PolicyScoring::always);
+}
+
 TEST(Trainers, LeaveWhatIsGiven) {
   Settings settings;
   const auto applied = apply(settings, "torchtune", {"--checkpointing", "--loss-chunks"});

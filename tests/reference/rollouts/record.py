@@ -115,7 +115,18 @@ def scored(trainer, reference, sp):
     return [{**{k: v[i] for k, v in parts.items()}, "num_items_in_batch": items} for i in range(sp.get("gas", 1))]
 
 
-def case(sp):
+class OwnLoss:
+    """The loss and scoring of rows that this script records; whole_logits.py has releases' own."""
+    fuses_head = True
+
+    def __init__(self, model, sp): self.sp, self.trainer = sp, trainer_of(model, sp)
+    def score(self, reference): return scored(self.trainer, reference, self.sp)
+    def loss(self, model, inputs): return GRPOTrainer._compute_loss(self.trainer, model, inputs)
+    @staticmethod
+    def prepare(model, sp): """Nothing is wrapped."""
+
+
+def case(sp, Loss=OwnLoss):
     sp = {**ROLLOUT, **sp}
     D.watchdog()
     fw, N, lora, gas = sp.get("framework", "single"), sp.get("gpus", 1), sp.get("lora", False), sp.get("gas", 1)
@@ -152,7 +163,7 @@ def case(sp):
     m = make(); row["parameters"] = sum(num(p) for p in m.parameters())
     c = json.loads(m.config.to_json_string(use_diff=False)); c["architectures"] = [type(m).__name__]; row["config"] = c
     m.config.use_cache = False
-    utils.add_fused_lm_head(m, outputs=("log_probs", "entropy"))
+    if Loss.fuses_head: utils.add_fused_lm_head(m, outputs=("log_probs", "entropy"))
     if sp.get("ckpt"): m.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
     if lora:
         lc = peft.LoraConfig(r=16, lora_alpha=32, lora_dropout=0.0, target_modules=LINEAR, task_type="CAUSAL_LM")
@@ -162,9 +173,11 @@ def case(sp):
 
     def make_reference():
         model = make(); model.eval(); model.requires_grad_(False); model.config.use_cache = False
-        utils.add_fused_lm_head(model)
+        if Loss.fuses_head: utils.add_fused_lm_head(model)
+        Loss.prepare(model, sp)
         return model
 
+    Loss.prepare(m, sp)
     if copied and fw != "fsdp": ref = make_reference()
     cell = {}
     inner = m.get_base_model() if lora else m
@@ -201,15 +214,15 @@ def case(sp):
         opt = torch_opt([p for p in m.parameters() if p.requires_grad], "torch_fused")
     else: opt = torch_opt(params, "torch_fused")
     gc.collect()
-    trainer = trainer_of(m, sp)
+    trainer = Loss(m, sp)
     x, measured, buffered = eng or m, {}, None
     for step in range(1, 4):
         before = cur(); ph = Phases(); cell["ph"] = ph
         for micro in range(gas):
             ph.micro = micro + 1
             if micro == 0:
-                buffered = scored(trainer, reng or ref, sp); ph.mark("score")
-            loss = GRPOTrainer._compute_loss(trainer, x, buffered[micro]); ph.mark("loss")
+                buffered = trainer.score(reng or ref); ph.mark("score")
+            loss = trainer.loss(x, buffered[micro]); ph.mark("loss")
             if eng: eng.backward(loss)
             else: loss.backward()
             del loss; ph.mark("backward")
@@ -268,4 +281,4 @@ def specs():
     return rows
 
 
-record(specs(), case)
+if __name__ == "__main__": record(specs(), case)
