@@ -534,7 +534,6 @@ class MicroStep {
     if (in_layers_ && node.part == Recorder::kModel && is_behind) recorder_.leave_layers();
   }
 
-  std::optional<Autocast::Context> context_;  ///< of the forward
   Outline outline_;
   bool is_first_, is_last_;  ///< of the pipeline's stages: with the embedding, with head and loss
   Recorder recorder_;
