@@ -70,8 +70,11 @@ RecipeFormat format_of(const RecipeText& text) {
   const RecipeFormat best = *std::ranges::max_element(kMostTell, {}, found);
   if (found(best) > 0) return best;
   if (found(transformers) > 0) return has(text.root, "model_name_or_path") ? trl : transformers;
+  // A rule without a key holds for files of that trainer alone.
   for (const auto& [format, name] : EnumNames<RecipeFormat>::table)
-    refuse_no_training(text, recipe_table(format));
+    if (const RecipeTable& table = recipe_table(format);
+        std::ranges::none_of(table.trains_nothing, &std::string_view::empty, &NoTraining::key))
+      refuse_no_training(text, table);
   throw InputError(text.file, "its keys are those of no trainer that zplan knows",
                    fmt::format("accepted: configs of {}", fmt::join(all_names<RecipeFormat>(), ", ")));
 }

@@ -346,12 +346,22 @@ TEST(Recipe, ReadsWhoPackedAModelsFolder) {
   EXPECT_EQ(r.at("training").at("quantization"), "nf4");
 }
 
+/// Packing by another library is planned as bitsandbytes' of no fewer bits, and named.
+TEST(Recipe, NamesPackingThatIsPlannedAsAnothers) {
+  const Folder folder;
+  const std::string factory = "finetuning_type: lora\nlora_target: all\nmodel_name_or_path: Qwen/Qwen2.5-7B";
+  for (const auto& [packing, note] :
+       {std::pair{"\nquantization_bit: 8\nquantization_method: eetq\n", "eetq of 8 bits"},
+        std::pair{"\nquantization_bit: 3\nquantization_method: hqq\n", "hqq of 3 bits"}}) {
+    const json planned =
+        report("--recipe " + folder.write("recipe.yaml", factory + packing) + " --gpus 1 --mem 80");
+    EXPECT_EQ(planned.at("training").at("quantization"), "int8") << packing;
+    EXPECT_THAT(planned.at("recipes").at(0).at("not_planned").dump(), HasSubstr(note));
+  }
+}
+
 TEST(Recipe, RefusesPackingThatIsNotPlanned) {
   const std::string factory = "finetuning_type: lora\nlora_target: all\nmodel_name_or_path: Qwen/Qwen2.5-7B";
-  EXPECT_THAT(error_of(factory + "\nquantization_bit: 8\nquantization_method: eetq\n"),
-              HasSubstr("recipe.yaml:5: quantization_method: \"eetq\"; accepted: bnb"));
-  EXPECT_THAT(error_of(factory + "\nquantization_bit: 3\nquantization_method: hqq\n"),
-              HasSubstr("recipe.yaml:4: quantization_bit: \"3\" with HQQ; accepted: 4"));
   EXPECT_THAT(
       error_of(factory + "-FP8\n"),
       HasSubstr("recipe.yaml:3: model_name_or_path: \"Qwen/Qwen2.5-7B-FP8\"; accepted: models in 16 bits"));

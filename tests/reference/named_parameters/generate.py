@@ -29,6 +29,7 @@ WIDE_HEAD = dict(GROUPED, head_dim=24)
 FAMILIES = {
     "llama": [DENSE, WIDE_HEAD, dict(GROUPED, tie_word_embeddings=True, attention_bias=True, mlp_bias=True)],
     "mistral": [MANY_HEADS, WIDE_HEAD, dict(GROUPED, head_dim=None, sliding_window=None)],
+    "ministral3": [WIDE_HEAD, dict(WIDE_HEAD, tie_word_embeddings=True)],
     "mixtral": [MANY_HEADS, dict(GROUPED, num_local_experts=4, num_experts_per_tok=2, head_dim=20)],
     "qwen2": [MANY_HEADS, dict(GROUPED, tie_word_embeddings=True)],
     "qwen2_moe": [dict(DENSE, num_attention_heads=16),
