@@ -50,7 +50,9 @@ int main(int argc, char** argv) {
   if (of_zplan.load(locale, QStringLiteral("zplan"), QStringLiteral("_"), QStringLiteral(":/i18n")))
     QCoreApplication::installTranslator(&of_zplan);
 
-  zplan::gui::MainWindow window(zplan::read_environment(),
+  zplan::Environment environment = zplan::read_environment();
+  environment.network = false;  // names are looked up while they are typed
+  zplan::gui::MainWindow window(environment,
                                 QDir(QStandardPaths::writableLocation(QStandardPaths::AppLocalDataLocation))
                                     .filePath(QStringLiteral("sessions")));
   window.start(QCoreApplication::arguments().mid(1));

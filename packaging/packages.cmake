@@ -26,7 +26,7 @@ endfunction()
 
 if(TARGET zplan)
   zplan_package(program NAME zplan SUMMARY "memory, traffic and time of training large language models, planned"
-    TEXT "Plans every ZeRO stage, tensor-parallel degree and offload for a model on a cluster: what fits, what a step sends, how long it takes, and the DeepSpeed config of the plan to take. No GPU, Python or network is needed.")
+    TEXT "Plans every ZeRO stage, tensor-parallel degree and offload for a model on a cluster: what fits, what a step sends, how long it takes, and the DeepSpeed config of the plan to take. No GPU or Python is needed.")
 endif()
 # The window and the benchmark call the command line, and are called by it.
 if(TARGET zplan-gui)

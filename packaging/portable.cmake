@@ -4,7 +4,7 @@
 set(CMAKE_LIBRARY_ARCHITECTURE ${CMAKE_HOST_SYSTEM_PROCESSOR}-linux-gnu)  # where Debian keeps the libraries' descriptions
 set(headers ${CMAKE_BINARY_DIR}/headers)
 file(MAKE_DIRECTORY ${headers})
-foreach(header fmt/core.h nlohmann/json.hpp CLI/CLI.hpp eigen3/Eigen/Core yaml.h)
+foreach(header fmt/core.h nlohmann/json.hpp CLI/CLI.hpp eigen3/Eigen/Core yaml.h curl/curl.h)
   find_file(found_${header} ${header} REQUIRED)
   string(REGEX REPLACE "/.*" "" library ${header})
   string(REGEX REPLACE "/${header}$" "" folder ${found_${header}})
@@ -14,6 +14,7 @@ endforeach()
 include_directories(SYSTEM ${headers} ${headers}/eigen3)
 set(ZPLAN_FMT fmt::fmt-header-only CACHE STRING "")
 set(ZPLAN_LIBYAML_INCLUDE ${headers} CACHE PATH "")
+set(ZPLAN_CURL_INCLUDE ${headers} CACHE PATH "")
 find_library(ZPLAN_LIBYAML libyaml.a REQUIRED)
 
 # What is built says nothing of where: neither paths nor the order of a folder's files.

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <fstream>
 
 namespace zplan {
 
@@ -14,6 +16,27 @@ namespace {
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::string() : std::string(value);
+}
+
+/// As huggingface_hub reads its switches (constants.py _is_true).
+bool is_on(const char* name) {
+  std::string value = variable(name);
+  std::transform(value.begin(), value.end(), value.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  return value == "1" || value == "ON" || value == "YES" || value == "TRUE";
+}
+
+std::string modelscope_endpoint() {
+  const std::string domain = variable("MODELSCOPE_DOMAIN");
+  if (domain.empty()) return "https://www.modelscope.cn";
+  return domain.find("://") == std::string::npos ? "https://" + domain : domain;
+}
+
+/// The folder of the Hugging Face libraries: HF_HOME, else in XDG_CACHE_HOME, else ~/.cache.
+std::string hugging_face_home(const Environment& environment) {
+  if (!environment.hugging_face_home.empty()) return environment.hugging_face_home;
+  if (!environment.cache_home.empty()) return environment.cache_home + "/huggingface";
+  return environment.home.empty() ? std::string() : environment.home + "/.cache/huggingface";
 }
 
 int width_of(const std::string& text) {
@@ -36,11 +59,22 @@ std::string config_folder(const Environment& environment) {
 }  // namespace
 
 Environment read_environment() {
-  const std::string cache = variable("HF_HUB_CACHE");
+  const std::string cache = variable("HF_HUB_CACHE"), endpoint = variable("HF_ENDPOINT"),
+                    token = variable("HF_TOKEN");
   return {.home = variable("HOME"),
           .config_home = variable("XDG_CONFIG_HOME"),
           .hugging_face_home = variable("HF_HOME"),
           .hugging_face_cache = cache.empty() ? variable("HUGGINGFACE_HUB_CACHE") : cache,
+          .cache_home = variable("XDG_CACHE_HOME"),
+          .network = true,
+          .hub_offline = is_on("HF_HUB_OFFLINE") || is_on("TRANSFORMERS_OFFLINE"),
+          .no_hub_token = is_on("HF_HUB_DISABLE_IMPLICIT_TOKEN"),
+          .hub_endpoint = endpoint.empty() ? "https://huggingface.co" : endpoint,
+          .hub_token = token.empty() ? variable("HUGGING_FACE_HUB_TOKEN") : token,
+          .hub_token_path = variable("HF_TOKEN_PATH"),
+          .modelscope_endpoint = modelscope_endpoint(),
+          .modelscope_token = variable("MODELSCOPE_API_TOKEN"),
+          .modelscope_cache = variable("MODELSCOPE_CACHE"),
           .terminal = variable("TERM"),
           .no_color = !variable("NO_COLOR").empty(),
           .output_is_terminal = isatty(STDOUT_FILENO) == 1,
@@ -66,8 +100,25 @@ std::string user_hardware_folder(const Environment& environment) {
 
 std::string hub_cache_folder(const Environment& environment) {
   if (!environment.hugging_face_cache.empty()) return environment.hugging_face_cache;
-  if (!environment.hugging_face_home.empty()) return environment.hugging_face_home + "/hub";
-  return environment.home.empty() ? std::string() : environment.home + "/.cache/huggingface/hub";
+  const std::string home = hugging_face_home(environment);
+  return home.empty() ? home : home + "/hub";
+}
+
+std::string modelscope_cache_folder(const Environment& environment) {
+  if (!environment.modelscope_cache.empty()) return environment.modelscope_cache;
+  return environment.home.empty() ? std::string() : environment.home + "/.cache/modelscope/hub";
+}
+
+std::string hub_token(const Environment& environment) {
+  if (!environment.hub_token.empty()) return environment.hub_token;
+  if (environment.no_hub_token) return {};
+  const std::string home = hugging_face_home(environment);
+  std::string path = environment.hub_token_path;
+  if (path.empty() && !home.empty()) path = home + "/token";
+  std::ifstream file(path);
+  std::string token;
+  file >> token;
+  return token;
 }
 
 }  // namespace zplan

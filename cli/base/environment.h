@@ -16,12 +16,22 @@ struct Environment {
   std::string config_home;         ///< XDG_CONFIG_HOME
   std::string hugging_face_home;   ///< HF_HOME
   std::string hugging_face_cache;  ///< HF_HUB_CACHE, else HUGGINGFACE_HUB_CACHE
-  std::string terminal;            ///< TERM
-  bool no_color{};                 ///< NO_COLOR is set and not empty
-  bool output_is_terminal{};       ///< stdout
-  bool errors_are_terminal{};      ///< stderr
-  int terminal_width{};            ///< columns of that terminal, or COLUMNS; 0: unknown
-  bool owns_process{};             ///< signals are ours to catch; false in a library
+  std::string cache_home{};        ///< XDG_CACHE_HOME
+  bool network{};       ///< hubs may be asked; false in tests, and where models are looked up while typed
+  bool hub_offline{};   ///< HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set
+  bool no_hub_token{};  ///< HF_HUB_DISABLE_IMPLICIT_TOKEN is set
+  std::string hub_endpoint{};         ///< HF_ENDPOINT, or https://huggingface.co
+  std::string hub_token{};            ///< HF_TOKEN, else HUGGING_FACE_HUB_TOKEN
+  std::string hub_token_path{};       ///< HF_TOKEN_PATH
+  std::string modelscope_endpoint{};  ///< of MODELSCOPE_DOMAIN, or https://www.modelscope.cn
+  std::string modelscope_token{};     ///< MODELSCOPE_API_TOKEN
+  std::string modelscope_cache{};     ///< MODELSCOPE_CACHE
+  std::string terminal;               ///< TERM
+  bool no_color{};                    ///< NO_COLOR is set and not empty
+  bool output_is_terminal{};          ///< stdout
+  bool errors_are_terminal{};         ///< stderr
+  int terminal_width{};               ///< columns of that terminal, or COLUMNS; 0: unknown
+  bool owns_process{};                ///< signals are ours to catch; false in a library
 };
 
 [[nodiscard]] Environment read_environment();
@@ -36,5 +46,13 @@ struct Environment {
 /// Returns the cache folder of the Hugging Face libraries. Source: huggingface_hub constants.py:
 /// HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME/hub, ~/.cache/huggingface/hub.
 [[nodiscard]] std::string hub_cache_folder(const Environment& environment);
+
+/// Returns the folder of models that ModelScope's library downloaded. Source: modelscope utils/file_utils.py:
+/// MODELSCOPE_CACHE, ~/.cache/modelscope/hub.
+[[nodiscard]] std::string modelscope_cache_folder(const Environment& environment);
+
+/// Returns the token for the Hugging Face Hub: the variable's, else the file's that "hf auth login" writes;
+/// empty if there is none. Source: huggingface_hub constants.py, utils/_auth.py.
+[[nodiscard]] std::string hub_token(const Environment& environment);
 
 }  // namespace zplan

@@ -139,6 +139,7 @@ std::string show_text(const Model& model, const Style& style) {
           shape.head_size, shape.intermediate_size, shape.vocabulary_size,
           shape.tied_embeddings ? ", tied embeddings" : ""),
       style.width);
+  if (!model.read_as.empty()) out += paragraph("", model.read_as, style.width);
   out += paragraph("source: ", fmt::format("{} ({})", model.origin, to_name(model.source)), style.width);
   return out + "\n" + render_text(tensor_table(model.inventory), style);
 }
@@ -202,7 +203,7 @@ int models_command(const Invocation& invocation) {
   }
   const CatalogueAction action = catalogue_action(options);
   if (action.verb == "show") {
-    const Model model = resolve_model(action.text, model_search(environment));
+    const Model model = resolve_model(action.text, model_search(options, environment));
     out << (json ? show_json(model) : show_text(model, style));
     return kFits;
   }

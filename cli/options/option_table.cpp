@@ -242,9 +242,13 @@ const std::vector<OptionSpec>& option_table() {
 
   static const std::vector<OptionSpec> table{
       {"--model", "NAME", kModel, kPlanning, "Model",
-       "model to train: catalogue name, size (8B), config.json, folder that holds one, or Hub id in the "
-       "cache",
+       "model to train: catalogue name, size (8B), config.json, folder that holds one, or Hub id",
        name(at(&Options::model), NamesOf::models, true), kNone, "", std::nullopt, kModelNeeded},
+      {"--hub", "huggingface|modelscope", kModel, kPlanning | models, "",
+       "where to ask for the config of a model that nothing here knows [huggingface]",
+       word(at(&Options::hub))},
+      {"--offline", "", kModel, kPlanning | models, "",
+       "ask no hub for a model's config (as does HF_HUB_OFFLINE=1)", flag(at(&Options::offline))},
       {"--method", "full|lora|qlora", kModel, kPlanning, "Method",
        "train all weights (full), adapters (lora), or adapters on packed weights (qlora) [full]",
        word(training(&Training::method))},

@@ -38,6 +38,10 @@ std::string_view option_name(std::string_view word) {
   if (word.ends_with(kScenarioEnding))
     throw InputError(in_quotes(word), "a file of scenarios is no command",
                      "accepted: zplan compare FILE.zplan, zplan gui FILE.zplan");
+  if (word == "trace")
+    throw InputError(
+        "trace", "not in this program",
+        "needed: zplan's Python package, whose command zplan has it: pip install zplan torch transformers");
   throw InputError(in_quotes(word), "no such command", accepted_words(word, command_names()));
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/document/document.h"
+#include "cli/hub/hub_site.h"
 #include "cli/recipes/recipe.h"
 #include "hardware_profiles/cluster.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
@@ -89,6 +90,8 @@ struct Options {
 
   std::string model;
   std::optional<std::string> model_config;  ///< its config.json, where a recipe makes one
+  HubSite hub{HubSite::huggingface};      ///< where models are looked for that nothing here knows
+  bool offline{};                         ///< no hub is asked
   std::string value_model, reward_model;  ///< of PPO; empty: the policy's shape
   ImageRequest images;                    ///< of each sample
   std::string lengths;  ///< of the data set's samples: a file, or mean, spread and limit; empty: all alike

@@ -93,7 +93,7 @@ Options without_missing(Options options, const Environment& environment) {
   if (!asks || options.model.empty()) return options;
   Model model;
   try {
-    model = resolve_model(options.model, model_search(environment));
+    model = resolve_model(options.model, model_search(options, environment));
   } catch (const InputError&) {
     return options;  // the request says it with its place
   }

@@ -9,6 +9,7 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
+#include "cli/hub/hub.h"
 #include "models/base/json_reader.h"
 #include "models/config.h"
 #include "models/recorded/recorded.h"
@@ -58,8 +59,8 @@ void check_magnitude(const Question& q) {
                      fmt::format("{:.0f} is too many for this model", steps), "accepted: fewer");
 }
 
-ModelSearch model_search(const Environment& environment) {
-  return {.user_models = user_models_folder(environment), .hub_cache = hub_cache_folder(environment)};
+ModelSearch model_search(const Options& options, const Environment& environment) {
+  return model_search(environment, options.hub, options.offline);
 }
 
 namespace {
@@ -215,7 +216,7 @@ void choose_attention(const Options& options, Question& q) {
 
 /// Returns the model that --model names, with the config that a recipe makes of it.
 Model asked_model(const Options& options, const Environment& environment) {
-  if (!options.model_config) return resolve_model(options.model, model_search(environment));
+  if (!options.model_config) return resolve_model(options.model, model_search(options, environment));
   const Json config = Json::parse(*options.model_config);
   Model model = read_config(JsonReader(config, options.model));
   model.name = options.model;
@@ -243,7 +244,7 @@ Request requested(const Options& options, const Environment& environment) {
       options.trainers, {q.training, q.space.checkpointing, q.space.micro_batch_size.value_or(1)},
       q.cluster.gpus, [&](std::string_view option) { return is_chosen(options, option); });
   if (q.training.objective == Objective::reward) make_reward_model(q.model, q.training);
-  add_ppo(options, model_search(environment), q);
+  add_ppo(options, model_search(options, environment), q);
   // Prompts are padded on the left and completions on the right.
   if (generates(q.training)) q.training.padding_mask = true;
   if (!options.ds_config.empty()) request.warnings = apply_ds_config(options, request.question);

@@ -11,8 +11,8 @@
 
 namespace zplan {
 
-/// Returns the folders that hold the user's models and the Hub's cache.
-[[nodiscard]] ModelSearch model_search(const Environment& environment);
+/// Returns where models are looked for besides the catalogue.
+[[nodiscard]] ModelSearch model_search(const Options& options, const Environment& environment);
 
 /// Holds the question and the warnings of its configs. make_request throws InputError where an option is
 /// missing, contradicts another or names something unknown.

@@ -233,7 +233,9 @@ namespace {
 std::optional<std::string> why_no_tape(const Model& model, const Training& training,
                                        const Strategy& strategy) {
   const auto missing = [](std::string_view what) {
-    return fmt::format("the recorded model has no micro-step {}; zplan trace can record one", what);
+    return fmt::format(
+        "the recorded model has no micro-step {}; \"zplan trace\" of zplan's Python package records one",
+        what);
   };
   if (strategy.layout.tensor > 1) return "tensor parallelism of a recorded model is not known";
   if (strategy.layout.token_ranks() > 1)

@@ -90,8 +90,7 @@ void check_fused_head(const Model& model, const Training& training, const Strate
     reasons.emplace_back("a tiled loss takes the place of TRL's fused head: drop one of them");
   if (training.objective == Objective::orpo)
     reasons.emplace_back("TRL's ORPO takes log-probabilities of whole logits, without its fused head");
-  if (model.recorded || model.analogue)
-    reasons.emplace_back("a fused head of a model without a program of its own is not planned");
+  if (model.recorded || model.analogue) reasons.push_back(for_described_models("a fused head"));
 }
 
 /// Rejects a frozen copy of the adapters where it is not understood. Measured at ZeRO-3 its forward gathers
@@ -114,9 +113,7 @@ void check_preferences(const Model& model, const Training& training, const Strat
         "{} takes log-probabilities of tokens: its loss is not planned fused with the head or in slices, but "
         "by TRL's fused head",
         facts.objective));
-  if (model.recorded || model.analogue)
-    reasons.push_back(
-        fmt::format("{} of a model without a program of its own is not planned", facts.objective));
+  if (model.recorded || model.analogue) reasons.push_back(for_described_models(facts.objective));
   if (facts.reference == ReferenceModel::adapters_off && training.method == Method::full)
     reasons.emplace_back("full fine-tuning has no adapters that could be switched off: --reference copy");
   if (facts.reference == ReferenceModel::adapter) check_reference_adapter(training, s, reasons);
@@ -135,12 +132,12 @@ void check_groups(const Training& training, const Strategy& s, const Facts& fact
         training.rollout.generations));
 }
 
-/// Rejects a value or reward model without a program to score with, or with too few positions.
+/// Rejects a value or reward model whose layers are not described, or with too few positions.
 void check_scorer(const std::shared_ptr<const Model>& scorer, std::string_view option,
                   const Training& training, Reasons& reasons) {
   if (!scorer) return;
   if (scorer->recorded || scorer->analogue)
-    reasons.push_back(fmt::format("{} without a program of its own is not planned", option));
+    reasons.push_back(fmt::format("{}: {}", option, for_described_models("scoring")));
   check_positions(scorer->shape, tensor_facts(*scorer, training), training, reasons);
 }
 
@@ -198,14 +195,13 @@ void check_method(const Model& model, const Training& training, const Strategy& 
   if (training.fused_head) check_fused_head(model, training, s, reasons);
   const LayerKernels& kernels = training.modules.kernels;
   if (kernels.replace_layers() && (model.recorded || model.analogue))
-    reasons.push_back(
-        fmt::format("{}'s kernels in a model without a program of its own are not planned", kernels.owner));
+    reasons.push_back(for_described_models(fmt::format("the use of {}'s kernels", kernels.owner)));
   if (kernels.delta_rule != nullptr && !kernels.replace_layers() && !model.shape.delta_net)
     reasons.push_back(
         fmt::format("the model has no linear attention that {}'s kernels are known for", kernels.owner));
   const bool more = training.dora || !training.modules_to_save.empty();
   if (training.method != Method::full && more && (model.recorded || model.analogue))
-    reasons.emplace_back("DoRA and trained copies are not planned for a model without a program of its own");
+    reasons.push_back(for_described_models("training with DoRA or trained copies"));
   if (trains_values(training)) check_values(model, training, s, framework, reasons);
   if (training.objective != Objective::sft) check_preferences(model, training, s, facts, reasons);
   if (training.objective == Objective::grpo) check_groups(training, s, facts, reasons);
@@ -227,6 +223,14 @@ Reasons why_illegal(const Model& model, const Training& training, const Strategy
   check_method(model, training, s, framework, facts, reasons);
   if (auto reason = why_not_recorded(model, training, s)) reasons.push_back(*std::move(reason));
   return reasons;
+}
+
+std::string for_described_models(std::string_view what) {
+  return fmt::format(
+      "{} is planned for the architectures that \"zplan models architectures\" lists: this model is known by "
+      "a "
+      "recording or by analogy alone",
+      what);
 }
 
 bool shares_attention(const ModelShape& shape) {

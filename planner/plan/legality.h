@@ -4,6 +4,7 @@
 // models, kernels on a GPU.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hardware_profiles/gpu.h"
@@ -15,6 +16,9 @@ namespace zplan {
 /// where it can.
 [[nodiscard]] std::vector<std::string> why_illegal(const Model& model, const Training& training,
                                                    const Strategy& strategy, World world);
+
+/// Returns why `what` is not planned for a model that is known by a recording or an analogy alone.
+[[nodiscard]] std::string for_described_models(std::string_view what);
 
 /// True if attention goes through transformers' interface, which Ulysses replaces and the ring hooks.
 [[nodiscard]] bool shares_attention(const ModelShape& shape);

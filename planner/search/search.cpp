@@ -170,7 +170,7 @@ void warn(const Question& q, Answer& result) {
     result.warnings.insert(
         result.warnings.begin(),
         fmt::format("{} was not recorded{}: its micro-step is planned by analogy with {}, {}; "
-                    "zplan trace would make it exact",
+                    "\"zplan trace\" of zplan's Python package makes it exact",
                     q.model.name.empty() ? q.model.shape.architecture : q.model.name,
                     q.model.recorded ? " in this way to train" : "", q.model.analogue->shape.architecture,
                     q.model.inventory == q.model.analogue->inventory ? "its parameters too"

@@ -170,8 +170,7 @@ void check_experts(const Model& model, const Training& training, const Strategy&
         fmt::format("AutoEP replaces nothing in {}: DeepSpeed 0.19.8 warns of it and trains "
                     "without expert parallelism",
                     model.shape.architecture));
-  if (model.recorded || model.analogue)
-    reasons.emplace_back("expert parallelism of a model without a program of its own is not planned");
+  if (model.recorded || model.analogue) reasons.push_back(for_described_models("expert parallelism"));
   if (adapts_experts(model, training))
     reasons.emplace_back(
         "AutoEP makes routers and experts anew, without the adapters that peft gave them: name modules of "
