@@ -90,10 +90,10 @@ struct Options {
 
   std::string model;
   std::optional<std::string> model_config;  ///< its config.json, where a recipe makes one
-  HubSite hub{HubSite::huggingface};      ///< where models are looked for that nothing here knows
-  bool offline{};                         ///< no hub is asked
-  std::string value_model, reward_model;  ///< of PPO; empty: the policy's shape
-  ImageRequest images;                    ///< of each sample
+  HubSite hub{HubSite::huggingface};        ///< where models are looked for that nothing here knows
+  bool offline{};                           ///< no hub is asked
+  std::string value_model, reward_model;    ///< of PPO; empty: the policy's shape
+  ImageRequest images;                      ///< of each sample
   std::string lengths;  ///< of the data set's samples: a file, or mean, spread and limit; empty: all alike
   Batching batching{Batching::padded};
   std::vector<TrainerChoice> trainers;  ///< whose defaults fill what is not given

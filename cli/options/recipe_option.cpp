@@ -42,7 +42,8 @@ class Applied {
 
   void read() {
     for (const std::string& file : options_.recipe_files) {
-      RecipeAsked asked{.gpus = gpus(), .has_model = was_typed("--model"), .model = options_.model, .given = typed_};
+      RecipeAsked asked{
+          .gpus = gpus(), .has_model = was_typed("--model"), .model = options_.model, .given = typed_};
       Recipe recipe = read_recipe(read_file(file), file, asked);
       // What launches a command is set before what the command says itself.
       const std::vector<Recipe> launched_by = std::move(recipe.launched_by);
@@ -268,8 +269,7 @@ class Applied {
       throw InputError(place(each), error.found(), error.accepted());
     }
     const auto& inside = options_.recipes[each.recipe].ds_config;
-    if (each.option == "--ds-config" && inside)
-      options_.ds_config_text = inside;
+    if (each.option == "--ds-config" && inside) options_.ds_config_text = inside;
     if (each.option == "--model") options_.model_config = options_.recipes[each.recipe].model_config;
   }
 

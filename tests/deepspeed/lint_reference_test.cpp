@@ -29,7 +29,8 @@ TEST(LintReference, StopsWhereDeepSpeedStops) {
   }
 }
 
-/// Returns the value that pydantic converts to, as Python's repr() shows it, for the kinds that the records have.
+/// Returns the value that pydantic converts to, as Python's repr() shows it, for the kinds that the records
+/// have.
 std::string as_python(const Json& value) {
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
   return value.dump();

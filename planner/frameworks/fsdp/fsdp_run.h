@@ -100,7 +100,7 @@ class FsdpRun {
   bool scores_{};                                 ///< that forward is the policy's own
   std::vector<OptimizerTensor> optimized_;
   std::vector<bool> stepped_;  ///< tensors that have states, where the optimizer steps in the backward
-  int open_{-1};  ///< layer whose forward or backward runs
+  int open_{-1};               ///< layer whose forward or backward runs
   bool in_backward_{};
   bool last_micro_step_{}, is_first_backward_{true};
   Device::Block last_gathered_{-1};         ///< forward: kept until the next group has copied out
