@@ -1701,8 +1701,8 @@
         <translation>配置</translation>
     </message>
     <message>
-        <source>model to train: catalogue name, size (8B), config.json, folder that holds one, or Hub id in the cache</source>
-        <translation>目录中的名称、规模 (8B)、config.json、含有它的文件夹，或已缓存的 Hub id</translation>
+        <source>model to train: catalogue name, size (8B), config.json, folder that holds one, or Hub id</source>
+        <translation>目录中的名称、规模 (8B)、config.json、含有它的文件夹，或 Hub id</translation>
     </message>
     <message>
         <source>train all weights (full), adapters (lora), or adapters on packed weights (qlora) [full]</source>
@@ -1950,11 +1950,11 @@
     </message>
     <message>
         <source>Optimizer in the backward</source>
-        <translation>反向传播中更新</translation>
+        <translation>反向时更新</translation>
     </message>
     <message>
         <source>update each parameter as soon as its gradient is there, and free that</source>
-        <translation>梯度一就绪就更新该参数，并释放梯度</translation>
+        <translation>每算出一个梯度，就更新该参数，并释放梯度</translation>
     </message>
     <message>
         <source>activations that the backward pass computes again [full]</source>

@@ -15,6 +15,8 @@ Integers = Union[int, Sequence[int]]
 Names = Union[str, Sequence[str]]
 
 class _OfPlanSearchCompareHardwareCompareFitLintCheck(TypedDict, total=False):
+    hub: Literal["huggingface", "modelscope"]
+    offline: bool
     method: Literal["full", "lora", "qlora"]
     lora_rank: int
     lora_targets: Names
