@@ -641,7 +641,8 @@ class Follower {
       } else if (c == '$' || c == '`') {
         at = dollar(word, at, into, depth, true);
       } else {
-        const std::size_t end = std::min(raw.find_first_of("\\$`", at), raw.size());
+        // A backslash that ends the text stands for itself.
+        const std::size_t end = std::min(raw.find_first_of("\\$`", at + 1), raw.size());
         into.add(raw.substr(at, end - at));
         at = end;
       }

@@ -182,7 +182,7 @@ class Lexer {
   void step() {
     const char c = text_[at_];
     if (c == '\\') {
-      at_ += 2;
+      at_ = std::min(at_ + 2, text_.size());
     } else if (c == '\'' || c == '"') {
       const std::size_t begin = at_;
       at_ = shell_end(text_, at_);

@@ -234,6 +234,7 @@ TEST(ShellScript, EndsWhateverItIsGiven) {
               HasSubstr("accepted"));
   EXPECT_THAT(script_error("f() { f; f; f; f; f; f; }\nf\nswift sft --model Qwen/Qwen3-8B"),
               testing::AnyOf(IsEmpty(), HasSubstr("expands to too much")));
+  EXPECT_THAT(script_error("swift sft --model \"a \\"), HasSubstr("a quote that nothing closes"));
   std::string deep = "swift sft --model ";
   for (int i = 0; i < 20'000; ++i) deep += "$(echo \"";
   static_cast<void>(script_error(deep));
