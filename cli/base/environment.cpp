@@ -18,7 +18,7 @@ std::string variable(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-/// As huggingface_hub reads its switches (constants.py _is_true).
+/// True if the variable is on as huggingface_hub reads its switches (constants.py _is_true).
 bool is_on(const char* name) {
   std::string value = variable(name);
   std::transform(value.begin(), value.end(), value.begin(),

@@ -45,7 +45,7 @@ class Applied {
       RecipeAsked asked{
           .gpus = gpus(), .has_model = was_typed("--model"), .model = options_.model, .given = typed_};
       Recipe recipe = read_recipe(read_file(file), file, asked);
-      // What launches a command is set before what the command says itself.
+      // Options of a launcher are set before those of the command that it starts.
       const std::vector<Recipe> launched_by = std::move(recipe.launched_by);
       const std::size_t place = options_.recipes.size();
       options_.recipes.push_back(std::move(recipe));

@@ -146,7 +146,7 @@ RecipeOptions on_the_host(const RecipePlace& place, const std::string& name, Rec
   const bool is_lion = options.front().second.find("lion") != std::string::npos;
   const std::string_view planned = is_lion ? "lion" : "adamw";
   if (!fsdp_offloads(place) && !deepspeed_offloads(place)) return options;
-  place.note(
+  place.not_planned(
       fmt::format("{} on the host is planned as {}, whose states take more host memory", name, planned));
   return {{std::string(place.row.option), std::string(planned)}};
 }
@@ -171,7 +171,7 @@ RecipeOptions as_optimizer(const RecipePlace& place) {
     place.fail(in_quotes(name), accepted_words(name, planned_names(with_adapters)));
   RecipeOptions planned = on_the_host(place, name, {{option, std::string(found->planned)}});
   if (!found->why.empty() && planned.front().second == found->planned)
-    place.note(fmt::format("{} is planned as {}: {}", name, found->planned, found->why));
+    place.not_planned(fmt::format("{} is planned as {}: {}", name, found->planned, found->why));
   return planned;
 }
 

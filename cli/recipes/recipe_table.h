@@ -33,9 +33,8 @@ struct RecipePlace {
   [[nodiscard]] std::string other(std::string_view path) const;
   [[nodiscard]] bool is_on(std::string_view path) const;
   [[nodiscard]] bool is_given(std::string_view option) const;
-  void not_planned(std::string why) const;
   /// Adds the key to those that matter and are not planned.
-  void note(std::string why) const;
+  void not_planned(std::string why) const;
 };
 
 using TranslateRecipe = RecipeOptions (*)(const RecipePlace& place);

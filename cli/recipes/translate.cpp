@@ -169,10 +169,6 @@ std::string source_of(const RecipeText& text, const RecipeValue& value) {
   return value.source == 0 || value.source > text.sources.size() ? text.file : text.sources[value.source - 1];
 }
 
-void RecipePlace::note(std::string why) const {
-  recipe.not_planned.push_back({std::string(row.key), value.line, std::move(why)});
-}
-
 RecipeOptions as_text(const RecipePlace& place) {
   const std::string written = place.scalar();
   if (written.empty()) return {};
@@ -214,8 +210,7 @@ RecipeOptions as_targets(const RecipePlace& place) {
   if (options.empty()) return {};
   std::string& modules = options.front().second;
   if (std::string named = modules_of_pattern(modules); !named.empty()) {
-    place.recipe.not_planned.push_back({std::string(place.row.key), place.value.line,
-                                        "the pattern is read as its modules, wherever they are"});
+    place.not_planned("the pattern is read as its modules, wherever they are");
     modules = std::move(named);
   }
   if (modules == "all" || modules == "all_linear") modules = "all-linear";
@@ -307,10 +302,8 @@ RecipeOptions as_ds_config(const RecipePlace& place) {
   const auto word =
       std::ranges::find_if(place.row.words, [&](const auto& each) { return each.first == name; });
   if (word != place.row.words.end()) return typed_options(word->second);
-  place.recipe.not_planned.push_back(
-      {std::string(place.row.key), place.value.line,
-       fmt::format("{} is not there: stage and offload are left open; --ds-config or --zero says them",
-                   in_quotes(name))});
+  place.not_planned(fmt::format(
+      "{} is not there: stage and offload are left open; --ds-config or --zero says them", in_quotes(name)));
   return deepspeed;
 }
 
@@ -370,8 +363,7 @@ bool trains_adapters(const RecipePlace& place) {
   }
   if (!place.other("adapter").empty() || place.is_on("use_peft")) return true;
   const RecipeFormat format = place.recipe.format;  // LLaMA-Factory and ms-swift train adapters by default
-  return format == RecipeFormat::llama_factory || format == RecipeFormat::swift ||
-         std::ranges::find(place.asked.given, "--method") != place.asked.given.end();
+  return format == RecipeFormat::llama_factory || format == RecipeFormat::swift || place.is_given("--method");
 }
 
 std::string unpacked_name(const std::string& model) {
@@ -392,9 +384,8 @@ RecipeOptions as_packed_model(const RecipePlace& place) {
     quantization = packed->quantization;
     if (quantization.empty()) place.fail(in_quotes(name), std::string(kPlanned));
     if (packed->partly)
-      place.recipe.not_planned.push_back({std::string(place.row.key), place.value.line,
-                                          "the layers that this copy leaves in 16 bits are planned in 4: it "
-                                          "takes more memory than planned"});
+      place.not_planned(
+          "the layers that this copy leaves in 16 bits are planned in 4: it takes more memory than planned");
   } else {
     return {};
   }

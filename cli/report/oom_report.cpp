@@ -132,7 +132,7 @@ std::string matches_sentence(const OomReport& report) {
   return fmt::format("{} matches, within PyTorch's rounding: {}", asked, fmt::join(words, "; "));
 }
 
-/// What the plan says of host memory, where no block of PyTorch's was refused.
+/// Returns the host memory of the plan as a sentence, for a message of the host and not of PyTorch.
 std::string host_sentence(const OomReport& report) {
   const Question& q = *report.question;
   return fmt::format("the plan holds {} of host memory per node, of {} that there are (--host-mem)",

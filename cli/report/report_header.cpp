@@ -290,7 +290,8 @@ std::vector<std::string> trainer_lines(const std::vector<AppliedDefault>& defaul
   return lines;
 }
 
-/// Says which model another name was taken for, and that a plan packs no weights unless it is asked to.
+/// Returns lines that name the model for which another name was taken, and that no weights are packed unless
+/// an option asks for it.
 std::vector<std::string> name_lines(const Question& q) {
   if (q.model.read_as.empty()) return {};
   if (q.model.stored_as.empty() || q.training.method == Method::qlora) return {q.model.read_as};

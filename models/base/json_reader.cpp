@@ -52,8 +52,8 @@ struct Watch {
   }
 };
 
-/// Returns the text with numbers in place of the words that Python's json writes for floats that JSON has no
-/// number for: Infinity is the largest of so many characters, NaN is left out.
+/// Returns the text without the words that Python's json writes for floats outside of JSON. Infinity becomes
+/// the largest number of as many characters; NaN is left out.
 std::string without_bare_words(std::string_view text) {
   std::string made;
   bool in_string = false;
@@ -72,7 +72,7 @@ std::string without_bare_words(std::string_view text) {
   return made;
 }
 
-/// Parses JSON as the standard has it.
+/// Parses JSON by RFC 8259: Infinity and NaN are errors.
 Json parse_strictly(std::string_view text, const std::string& source) {
   Watch watch{source, {}};
   try {

@@ -23,7 +23,7 @@ struct CatalogueEntry {
 /// Returns the models compiled into the program, sorted by name.
 [[nodiscard]] const std::vector<CatalogueEntry>& catalogue();
 
-/// What a hub says of a repository.
+/// HubAnswer holds a hub's answer about one repository.
 struct HubAnswer {
   std::string config{};    ///< its config.json; empty: there is none
   std::string base{};      ///< a repository of adapters: the model that they belong to
@@ -31,7 +31,8 @@ struct HubAnswer {
   std::string why_none{};  ///< why there is neither: "huggingface.co has no such model"
 };
 
-/// Where resolve_model looks besides the catalogue. Nothing here reads the environment or the network.
+/// ModelSearch names the places of resolve_model besides the catalogue. Nothing here reads the environment or
+/// the network.
 struct ModelSearch {
   std::string user_models{};       ///< folder of the user's own *.json entries; empty: none
   std::string hub_cache{};         ///< Hugging Face hub cache ("…/huggingface/hub"); empty: none

@@ -29,7 +29,7 @@ RecipeOptions offloaded(const RecipePlace& place) {
   // DeepSpeed offloads parameters at stage 3 alone.
   if (weights != "none" && place.other("deepspeed_config.zero_stage") != "3") {
     if (place.row.key.ends_with("offload_param_device"))
-      place.note("DeepSpeed keeps parameters on the GPU below stage 3");
+      place.not_planned("DeepSpeed keeps parameters on the GPU below stage 3");
     weights = "none";
   }
   const auto part = [](const std::string& kind, const std::string& where) {
@@ -73,14 +73,14 @@ RecipeOptions distributed(const RecipePlace& place) {
   if (type == "MEGATRON_LM")
     place.fail("Megatron-LM is not planned yet", "accepted: DEEPSPEED, FSDP, MULTI_GPU, NO");
   if (std::ranges::find(kOthers, type) != kOthers.end()) {
-    place.note("devices of another kind are planned as GPUs");
+    place.not_planned("devices of another kind are planned as GPUs");
     return {{"--framework", "torch"}};
   }
   return as_word(place);
 }
 
 RecipeOptions precision(const RecipePlace& place) {
-  if (place.scalar() == "fp8") place.note("products in 8 bits are planned in bf16");
+  if (place.scalar() == "fp8") place.not_planned("products in 8 bits are planned in bf16");
   return as_word(place);
 }
 
@@ -91,7 +91,8 @@ RecipeOptions on_cpu(const RecipePlace& place) {
 
 RecipeOptions compiled(const RecipePlace& place) {
   const std::string backend = lower_case(place.scalar());
-  if (!backend.empty() && backend != "no" && backend != "false") place.note("what torch.compile fuses");
+  if (!backend.empty() && backend != "no" && backend != "false")
+    place.not_planned("what torch.compile fuses");
   return {};
 }
 
@@ -100,7 +101,7 @@ RecipeOptions compiled(const RecipePlace& place) {
 bool is_fsdp2(const RecipePlace& place) { return place.other("fsdp_config.fsdp_version") == "2"; }
 
 RecipeOptions fsdp(const RecipePlace& place) {
-  if (is_of(place, "FSDP") && !is_fsdp2(place)) place.note("FSDP1 is planned as FSDP2");
+  if (is_of(place, "FSDP") && !is_fsdp2(place)) place.not_planned("FSDP1 is planned as FSDP2");
   return {};
 }
 
@@ -109,7 +110,7 @@ RecipeOptions strategy(const RecipePlace& place) {
   if (!is_of(place, "FSDP")) return {};
   const std::string word = place.scalar();
   if (word == "NO_SHARD" || word == "3") {
-    place.note("FSDP that shards nothing is planned as DistributedDataParallel");
+    place.not_planned("FSDP that shards nothing is planned as DistributedDataParallel");
     return {{"--framework", "torch"}};
   }
   const std::string nodes = place.other("num_machines");
@@ -135,7 +136,8 @@ RecipeOptions replicas(const RecipePlace& place) {
 RecipeOptions tensor_parallel(const RecipePlace& place) {
   if (is_one(place)) return {};
   if (is_of(place, "DEEPSPEED")) return {{"--tp", place.scalar()}};
-  place.note("tensor parallelism beside FSDP2: each GPU is planned with whole layers, which take more");
+  place.not_planned(
+      "tensor parallelism beside FSDP2: each GPU is planned with whole layers, which take more");
   return {};
 }
 
@@ -143,7 +145,7 @@ RecipeOptions tensor_parallel(const RecipePlace& place) {
 RecipeOptions sequence_parallel(const RecipePlace& place) {
   if (is_one(place)) return {};
   if (is_of(place, "DEEPSPEED")) return {{"--sp", place.scalar()}};
-  place.note(
+  place.not_planned(
       "sequence parallelism without DeepSpeed: each GPU is planned with whole samples, which take more");
   return {};
 }

@@ -35,7 +35,7 @@ RecipeOptions packed_by_bits(const RecipePlace& place) {
     place.fail("without an adapter", "accepted: with adapter: lora or qlora, or without this key");
   const bool is_four = place.row.key == "load_in_4bit";
   if (adapter != (is_four ? "qlora" : "lora")) {
-    place.note(fmt::format("axolotl packs nothing with adapter {}", adapter));
+    place.not_planned(fmt::format("axolotl packs nothing with adapter {}", adapter));
     return {};
   }
   if (!is_four) return {{"--method", "qlora"}, {"--quantization", "int8"}};
@@ -52,7 +52,8 @@ RecipeOptions packed_by_bits(const RecipePlace& place) {
 }
 
 RecipeOptions packed_type(const RecipePlace& place) {
-  if (place.scalar() != "nf4") place.note(fmt::format("{} is planned as nf4", in_quotes(place.scalar())));
+  if (place.scalar() != "nf4")
+    place.not_planned(fmt::format("{} is planned as nf4", in_quotes(place.scalar())));
   return {};
 }
 
@@ -126,18 +127,18 @@ RecipeOptions attention(const RecipePlace& place) {
   if (name.empty()) return {};
   name = name.substr(0, name.find_first_of(":@"));
   if (name.find('/') != std::string::npos && name.find("flash-attn") == std::string::npos) {
-    place.note("a kernel of the Hub is planned as flash attention");
+    place.not_planned("a kernel of the Hub is planned as flash attention");
     return {{"--attention", "flash"}};
   }
   if (name.find('/') != std::string::npos) return {{"--attention", "flash"}};
   if (name == "flex_attention" || name == "sage" || name == "fp8")
-    place.note(fmt::format("{} is planned as flash attention", name));
+    place.not_planned(fmt::format("{} is planned as flash attention", name));
   return as_word(place);
 }
 
 RecipeOptions other_attention(const RecipePlace& place) {
   const RecipeOptions options = as_word(place);
-  if (!options.empty()) place.note("it is planned as flash attention");
+  if (!options.empty()) place.not_planned("it is planned as flash attention");
   return options;
 }
 
@@ -148,11 +149,11 @@ RecipeOptions other_attention(const RecipePlace& place) {
 /// nothing is computed again.
 RecipeOptions offloaded_activations(const RecipePlace& place) {
   if (!place.other("adapter").empty()) {
-    place.note("all saved activations wait in host memory: planned as checkpointing, without it");
+    place.not_planned("all saved activations wait in host memory: planned as checkpointing, without it");
     return {};
   }
   if (place.other("deepspeed").empty()) {
-    place.note("inputs of layers wait in host memory: planned on the GPU, where they take more");
+    place.not_planned("inputs of layers wait in host memory: planned on the GPU, where they take more");
     return {};
   }
   return {{"--checkpoint-offload", "alst"}};
@@ -174,7 +175,7 @@ RecipeOptions activation_offloading(const RecipePlace& place) {
 RecipeOptions selective(const RecipePlace& place) {
   const bool is_off = place.value.kind == RecipeKind::nothing || !place.boolean().value_or(true);
   if (is_off) return {};
-  place.note("it is planned as keeping the outputs of matrix products and attention");
+  place.not_planned("it is planned as keeping the outputs of matrix products and attention");
   return {{"--checkpointing", "selective"}};
 }
 
@@ -197,8 +198,9 @@ RecipeOptions plugins(const RecipePlace& place) {
     if (name == "CutCrossEntropyPlugin" && (cut == nullptr || place.is_on("cut_cross_entropy")))
       options.emplace_back("--fused-loss", kFlagGiven);
     for (const auto& [plugin, why] : kNamed)
-      if (name == plugin) place.note(std::string(why));
-    if (!each.text.starts_with("axolotl.")) place.note(fmt::format("what {} changes", in_quotes(each.text)));
+      if (name == plugin) place.not_planned(std::string(why));
+    if (!each.text.starts_with("axolotl."))
+      place.not_planned(fmt::format("what {} changes", in_quotes(each.text)));
   }
   return options;
 }
@@ -206,14 +208,14 @@ RecipeOptions plugins(const RecipePlace& place) {
 RecipeOptions cut_cross_entropy(const RecipePlace& place) {
   const RecipeOptions options = as_flag(place);
   if (options.empty() || has_plugin(place, "CutCrossEntropyPlugin")) return options;
-  place.note("it does nothing without CutCrossEntropyPlugin among the plugins");
+  place.not_planned("it does nothing without CutCrossEntropyPlugin among the plugins");
   return {};
 }
 
 RecipeOptions liger_loss(const RecipePlace& place) {
   const RecipeOptions options = as_flag(place);
   if (options.empty() || has_plugin(place, "LigerPlugin")) return options;
-  place.note("it does nothing without LigerPlugin among the plugins");
+  place.not_planned("it does nothing without LigerPlugin among the plugins");
   return {};
 }
 
@@ -223,9 +225,10 @@ RecipeOptions liger_norms(const RecipePlace& place) {
   if (!place.boolean().value_or(false)) return {};
   const bool gates = place.is_on("liger_glu_activation") || place.is_on("liger_swiglu");
   if (!has_plugin(place, "LigerPlugin"))
-    place.note("it does nothing without LigerPlugin among the plugins");
+    place.not_planned("it does nothing without LigerPlugin among the plugins");
   else if (!gates)
-    place.note("Liger's norms without its gated activations are planned as PyTorch's, which take more");
+    place.not_planned(
+        "Liger's norms without its gated activations are planned as PyTorch's, which take more");
   else
     return {{"--kernels", "liger"}};
   return {};
@@ -233,7 +236,8 @@ RecipeOptions liger_norms(const RecipePlace& place) {
 
 RecipeOptions liger_gates(const RecipePlace& place) {
   if (place.boolean().value_or(false) && !place.is_on("liger_rms_norm"))
-    place.note("Liger's gated activations without its norms are planned as PyTorch's, which take more");
+    place.not_planned(
+        "Liger's gated activations without its norms are planned as PyTorch's, which take more");
   return {};
 }
 
@@ -246,7 +250,7 @@ RecipeOptions whole_batch(const RecipePlace& place) {
   const RecipeValue* steps = place.text.root.find("gradient_accumulation_steps");
   if (whole == 0 || (steps != nullptr && steps->kind != RecipeKind::nothing)) return {};
   if (steps == nullptr) {
-    place.note("it does nothing: gradient_accumulation_steps is 1 unless it is said");
+    place.not_planned("it does nothing: gradient_accumulation_steps is 1 unless it is said");
     return {};
   }
   return {
@@ -266,27 +270,27 @@ RecipeOptions workers(const RecipePlace& place) {
 /// A model's configuration from another repository than its weights.
 RecipeOptions other_config(const RecipePlace& place) {
   if (!place.scalar().empty() && place.scalar() != place.other("base_model"))
-    place.note("the model's configuration is read from base_model");
+    place.not_planned("the model's configuration is read from base_model");
   return {};
 }
 
 /// Images are in the data set.
 RecipeOptions processor(const RecipePlace& place) {
   if (!place.scalar().empty())
-    place.note("samples with images: text alone is planned unless --images and --image-size say them");
+    place.not_planned("samples with images: text alone is planned unless --images and --image-size say them");
   return {};
 }
 
 RecipeOptions device_map(const RecipePlace& place) {
   if (place.value.kind == RecipeKind::scalar && place.scalar() != "auto")
-    place.note("layers are planned on one GPU each rank");
+    place.not_planned("layers are planned on one GPU each rank");
   return {};
 }
 
 RecipeOptions experts(const RecipePlace& place) {
   const std::string name = place.scalar();
   if (!name.empty() && name != "grouped_mm" && name != "eager")
-    place.note(fmt::format("{} is planned as grouped_mm", in_quotes(name)));
+    place.not_planned(fmt::format("{} is planned as grouped_mm", in_quotes(name)));
   return {};
 }
 

@@ -17,13 +17,14 @@ RecipeOptions objective(const RecipePlace& place) {
   if (name == "ebft")
     place.fail("energy-based fine-tuning (rl: ebft) is not planned yet",
                "accepted: dpo, ipo, orpo, kto, simpo, grpo, gdpo; without it next tokens");
-  if (name == "gdpo") place.note("GDPO is planned as GRPO");
+  if (name == "gdpo") place.not_planned("GDPO is planned as GRPO");
   return as_word(place);
 }
 
 RecipeOptions process_reward(const RecipePlace& place) {
   if (place.boolean().value_or(false))
-    place.note("a head of two labels for each token is planned as one of next tokens, which takes more");
+    place.not_planned(
+        "a head of two labels for each token is planned as one of next tokens, which takes more");
   return {};
 }
 

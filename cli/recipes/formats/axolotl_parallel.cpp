@@ -53,7 +53,7 @@ RecipeOptions sharded(const RecipePlace& place) {
   if (fsdp_key(place, "reshard_after_forward").empty()) options.emplace_back("--zero", "3");
   if (!is_fsdp2(place)) {
     if (place.row.key == "fsdp_config" || !is_filled(place.text.root.find("fsdp_config")))
-      place.note("FSDP1 is planned as FSDP2 with fp32 master weights");
+      place.not_planned("FSDP1 is planned as FSDP2 with fp32 master weights");
     return options;
   }
   if (place.other("adapter").empty()) options.emplace_back("--no-master-weights", kFlagGiven);
@@ -67,7 +67,7 @@ RecipeOptions fsdp_words(const RecipePlace& place) {
     return std::ranges::any_of(place.value.items, [&](const RecipeValue& each) { return each.text == word; });
   };
   for (const std::string_view word : {"hybrid_shard", "hybrid_shard_zero2", "no_shard"})
-    if (has(word)) place.note(fmt::format("{} is planned as full_shard", word));
+    if (has(word)) place.not_planned(fmt::format("{} is planned as full_shard", word));
   for (auto& [option, value] : options)
     if (option == "--zero" && has("shard_grad_op")) value = "2";
   if (has("offload")) options.emplace_back("--offload", "all");
@@ -94,7 +94,7 @@ RecipeOptions ring(const RecipePlace& place) {
   if (degree.empty() || degree == "1" || (is_older && number_of(place, "context_parallel_size", 0) > 0))
     return {};
   if (shards(place) && is_fsdp2(place)) return {{"--cp", degree}};
-  place.note("ring attention without FSDP2: each GPU is planned with whole samples, which take more");
+  place.not_planned("ring attention without FSDP2: each GPU is planned with whole samples, which take more");
   return {};
 }
 
@@ -102,7 +102,8 @@ RecipeOptions tensor_parallel(const RecipePlace& place) {
   const std::string degree = place.scalar();
   if (degree.empty() || degree == "1") return {};
   if (!place.other("deepspeed").empty()) return {{"--tp", degree}};
-  place.note("tensor parallelism beside FSDP2: each GPU is planned with whole layers, which take more");
+  place.not_planned(
+      "tensor parallelism beside FSDP2: each GPU is planned with whole layers, which take more");
   return {};
 }
 
@@ -129,7 +130,8 @@ RecipeOptions tiled_mlp(const RecipePlace& place) {
     const std::string tiles = place.other("tiled_mlp_num_shards");
     return {{"--tiled-mlp", tiles.empty() ? "auto" : tiles}};
   }
-  place.note("tiles of feed-forward layers are planned under DeepSpeed alone: without them they take more");
+  place.not_planned(
+      "tiles of feed-forward layers are planned under DeepSpeed alone: without them they take more");
   return {};
 }
 

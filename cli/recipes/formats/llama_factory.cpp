@@ -15,13 +15,9 @@ namespace zplan {
 
 namespace {
 
-void note(const RecipePlace& place, std::string why) {
-  place.recipe.not_planned.push_back({std::string(place.row.key), place.value.line, std::move(why)});
-}
-
 RecipeOptions stage(const RecipePlace& place) {
   if (lower_case(place.scalar()) == "ppo")
-    note(place, "LLaMA-Factory's own PPO (a head of values on the policy): planned as TRL's");
+    place.not_planned("LLaMA-Factory's own PPO (a head of values on the policy): planned as TRL's");
   return as_word(place);
 }
 
@@ -35,10 +31,10 @@ RecipeOptions preference(const RecipePlace& place) {
 RecipeOptions method(const RecipePlace& place) {
   const std::string type = lower_case(place.scalar());
   if (type == "freeze")
-    note(place, place.is_on("use_llama_pro")
-                    ? "the blocks that LLaMA-Pro added train alone: planned as if all weights did"
-                    : "freeze tuning trains some layers: planned as if all weights did");
-  if (type == "oft") note(place, "OFT's rotations: planned as LoRA of the same modules");
+    place.not_planned(place.is_on("use_llama_pro")
+                          ? "the blocks that LLaMA-Pro added train alone: planned as if all weights did"
+                          : "freeze tuning trains some layers: planned as if all weights did");
+  if (type == "oft") place.not_planned("OFT's rotations: planned as LoRA of the same modules");
   return as_word(place);
 }
 
@@ -54,7 +50,7 @@ RecipeOptions packed_bits(const RecipePlace& place) {
   const std::string bits = place.scalar();
   if (method == "hqq" && bits == "4") return hqq_bits(place);
   if (method == "hqq" || method == "eetq")
-    note(place, fmt::format("{} of {} bits: planned as bitsandbytes' 8 bits", method, bits));
+    place.not_planned(fmt::format("{} of {} bits: planned as bitsandbytes' 8 bits", method, bits));
   else if (!method.empty() && method != "bnb" && method != "bitsandbytes")
     place.fail(fmt::format("with quantization_method {}", in_quotes(method)),
                "accepted: with bnb, hqq, eetq");
@@ -73,7 +69,7 @@ RecipeOptions packed_bits(const RecipePlace& place) {
 }
 
 RecipeOptions quantization_type(const RecipePlace& place) {
-  if (lower_case(place.scalar()) == "fp4") note(place, "fp4: planned as nf4, of the same size");
+  if (lower_case(place.scalar()) == "fp4") place.not_planned("fp4: planned as nf4, of the same size");
   return {};
 }
 
@@ -94,7 +90,7 @@ RecipeOptions reference(const RecipePlace& place) {
 /// Another model gives the rewards of PPO.
 RecipeOptions reward_model(const RecipePlace& place) {
   if (place.other("stage") != "ppo" || place.value.kind == RecipeKind::nothing) return {};
-  note(place, "the reward model: planned as one of the policy's shape");
+  place.not_planned("the reward model: planned as one of the policy's shape");
   return {};
 }
 
@@ -102,7 +98,7 @@ RecipeOptions reward_model(const RecipePlace& place) {
 RecipeOptions packed_apart(const RecipePlace& place) {
   const std::string attention = place.other("flash_attn");
   if (place.boolean().value_or(false) && attention != "fa2" && attention != "fa3")
-    note(place, "a mask of packed samples, which sets attention's kernel");
+    place.not_planned("a mask of packed samples, which sets attention's kernel");
   return {};
 }
 
@@ -142,7 +138,7 @@ RecipeOptions image_pixels(const RecipePlace& place) {
 
 /// Notes freeze_language_model where it is on.
 RecipeOptions language_model(const RecipePlace& place) {
-  if (place.boolean().value_or(false)) note(place, "a frozen language model: planned as if it trained");
+  if (place.boolean().value_or(false)) place.not_planned("a frozen language model: planned as if it trained");
   return {};
 }
 

@@ -43,14 +43,14 @@ RecipeOptions accumulated(const RecipePlace& place) {
 
 RecipeOptions sampled(const RecipePlace& place) {
   if (place.scalar() == "group_by_length")
-    place.note("samples of like lengths in a batch: --lengths with --batching grouped");
+    place.not_planned("samples of like lengths in a batch: --lengths with --batching grouped");
   return {};
 }
 
 /// Keys of fsdp_config, which stand there with or without the prefix.
 /// Source: transformers 5.23 training_args.py _process_fsdp_args.
 RecipeOptions fsdp_version(const RecipePlace& place) {
-  if (place.scalar() == "1") place.note("FSDP1 is planned as FSDP2");
+  if (place.scalar() == "1") place.not_planned("FSDP1 is planned as FSDP2");
   return {};
 }
 
@@ -154,7 +154,7 @@ RecipeOptions lengths(const RecipePlace& place) {
 RecipeOptions bits(const RecipePlace& place) {
   if (place.scalar() != "4" || place.other("quant_type") == "nf4" || place.other("quant_type").empty())
     return as_word(place);
-  place.note(fmt::format("{} is planned as nf4", in_quotes(place.other("quant_type"))));
+  place.not_planned(fmt::format("{} is planned as nf4", in_quotes(place.other("quant_type"))));
   return as_word(place);
 }
 
@@ -162,10 +162,10 @@ RecipeOptions bits(const RecipePlace& place) {
 RecipeOptions frozen(const RecipePlace& place) {
   const bool on = place.boolean().value_or(false), with_adapters = place.is_on("lora_enable");
   if (place.row.key == "freeze_llm") {
-    if (on && !with_adapters) place.note("the language model is planned as trained");
+    if (on && !with_adapters) place.not_planned("the language model is planned as trained");
     return {};
   }
-  if (!on && with_adapters) place.note("it is trained whole beside the adapters: planned as frozen");
+  if (!on && with_adapters) place.not_planned("it is trained whole beside the adapters: planned as frozen");
   if (!on || with_adapters) return {};
   const bool both = place.is_on("freeze_vision_tower") && place.is_on("freeze_merger");
   return {{"--freeze", both ? "vision,projector" : std::string(place.row.words.front().second)}};

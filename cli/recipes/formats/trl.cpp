@@ -150,7 +150,7 @@ RecipeOptions objective(const RecipePlace& place) {
   if (found.objective.empty())
     place.fail(fmt::format("{} is not planned yet", found.word),
                "accepted: sft, dpo, kto, orpo, cpo, simpo, reward, grpo, rloo, ppo");
-  if (!found.note.empty()) place.note(std::string(found.note));
+  if (!found.note.empty()) place.not_planned(std::string(found.note));
   return {{"--objective", std::string(found.objective)}};
 }
 
@@ -159,7 +159,7 @@ RecipeOptions loss(const RecipePlace& place) {
   const std::string name = loss_type(place);
   constexpr std::array<std::string_view, 2> kScores{"cross_entropy", "focal_loss"};
   if (std::ranges::find(kScores, name) != kScores.end())
-    place.note("a head of classes is planned as one of next tokens, which takes more");
+    place.not_planned("a head of classes is planned as one of next tokens, which takes more");
   return {};
 }
 
@@ -192,7 +192,8 @@ RecipeOptions four_bits(const RecipePlace& place) {
 }
 
 RecipeOptions four_bit_type(const RecipePlace& place) {
-  if (place.scalar() != "nf4") place.note(fmt::format("{} is planned as nf4", in_quotes(place.scalar())));
+  if (place.scalar() != "nf4")
+    place.not_planned(fmt::format("{} is planned as nf4", in_quotes(place.scalar())));
   return {};
 }
 
@@ -206,7 +207,7 @@ RecipeOptions attention(const RecipePlace& place) {
       place.fail(
           in_quotes(place.scalar()),
           "accepted: eager, sdpa, flash_attention_2, flash_attention_3, flex_attention, a kernel of the Hub");
-    place.note(fmt::format("{} is planned as flash attention", name));
+    place.not_planned(fmt::format("{} is planned as flash attention", name));
   }
   return {{"--attention", "flash"}};
 }

@@ -111,7 +111,7 @@ bool is_taken(const LintContext& context, const DsSection& section, const std::s
   });
 }
 
-/// What a key that DeepSpeed does not know was meant for.
+/// Meaning holds the likely intention behind a key that DeepSpeed does not know.
 struct Meaning {
   const Mistake* mistake{};              ///< a row of lint.json
   std::optional<std::string> correct{};  ///< of a misspelling
