@@ -65,10 +65,10 @@ step_configs() {
   may_skip "$name" bash tests/deepspeed/validate_sample.sh build/release
 }
 
-# Without `whole`, leaves out the suites that only compare many figures: the step tests runs them.
+# Without `whole`, leaves out the window, and the suites that only compare many figures: the step tests runs them.
 step_asan() {
   if [ -n "$whole" ]; then counted "./test asan" bash ./test asan
-  else counted "./test asan, without heavy suites" env ZPLAN_HEAVY_TESTS=OFF bash ./test asan; fi
+  else counted "./test asan, without heavy suites and window" env ZPLAN_HEAVY_TESTS=OFF ZPLAN_BUILD_GUI=OFF bash ./test asan; fi
 }
 
 # Another compiler, and each file by itself: joined files do not show what one of them forgets to include.

@@ -51,7 +51,7 @@ BENCHMARK(timeline)->DenseRange(1, 3);
 void tape(benchmark::State& state) {
   const Question q = question("meta-llama/Meta-Llama-3-70B", 64, 80);
   const Strategy strategy{.zero_stage = 3, .layout = {.shard = 64}};
-  for (auto _ : state) benchmark::DoNotOptimize(record(q.model, q.training, strategy));
+  for (auto _ : state) benchmark::DoNotOptimize(record(q.model, q.training, strategy, RankClass{}, "9.0"));
 }
 BENCHMARK(tape);
 
