@@ -320,13 +320,30 @@ class Architecture:
 
     words, free_lengths, doubles = frozenset(), False, False
 
-    def explore(self, cases):
-        for base_raw in (self.small(6), self.small(12), NEEDED.get(self.model_type, {})):
-            base = self.make(base_raw)
-            if base is not None:
-                break
-        else:
+    def needs_depth(self, shallow, deep):
+        """True where a number that is 0 by default can be another in a deeper model alone, as layers that share keys."""
+        numbers = [p for p, v in self.defaults.items() if isinstance(v, int) and not isinstance(v, bool) and v == 0]
+        return any(self.make({**shallow, p: 2}) is None and self.make({**deep, p: 2}) is not None for p in numbers)
+
+    def base_of_cases(self):
+        """The fields of the first model, and it."""
+        bases = [self.small(6), self.small(12), NEEDED.get(self.model_type, {})]
+        made = next(((raw, case) for raw in bases if (case := self.make(raw)) is not None), None)
+        if made is None:
             raise ValueError(self.last_error)
+        if made[0] is bases[0] and self.needs_depth(*bases[:2]):
+            return bases[1], self.make(bases[1])
+        return made
+
+    def without(self, base_raw):
+        """Models of which a size is 0: what has it is not there."""
+        for path, default in self.defaults.items():
+            size = re.search(r"size|dim|rank", path.rsplit(".", 1)[-1])
+            if size and isinstance(default, int) and not isinstance(default, bool) and default > 4:
+                yield self.make({**base_raw, path: 0})
+
+    def explore(self, cases):
+        base_raw, base = self.base_of_cases()
         self.base = base
         self.cases = [base]
         # A model whose depth is that of a list has no number of layers to agree with.
@@ -355,6 +372,7 @@ class Architecture:
                         self.cases.append(case)
                         free.append(path)
                         break
+        self.cases += [case for case in self.without(base_raw) if case is not None and all(0 not in shape for shape in case.shapes())]
         self.explore_configs(base_raw, 40)
         for i in range(cases):
             share = self.random.choice([0.15, 0.3, 0.45, 0.8])
@@ -475,6 +493,9 @@ class Case:
             self.order.append((template, indexes))
             self.tensors.setdefault(template, {})[indexes] = (tuple(parameter.shape), role, linear)
 
+    def shapes(self):
+        return [shape for tensor in self.tensors.values() for shape, *_ in tensor.values()]
+
     @staticmethod
     def template(name, lists):
         """"layers.{}.weight", (3,) of "layers.3.weight"."""
@@ -523,7 +544,7 @@ def document(model_type, cases):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("architectures", nargs="*")
-    parser.add_argument("--cases", type=int, default=22)
+    parser.add_argument("--cases", type=int, default=60)
     parser.add_argument("--out", type=Path, default=HERE)
     parser.add_argument("--new", action="store_true", help="leave files that are there")
     arguments = parser.parse_args()

@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageText
 
 HERE = pathlib.Path(__file__).parent
 CATALOGUE = HERE.parents[2] / "models" / "catalogue"
-REMOTE_CODE = {"baichuan", "chatglm", "exaone", "internlm2", "minicpm", "qwen"}
+REMOTE_CODE = {"bailing_moe", "baichuan", "chatglm", "exaone", "internlm", "internlm2", "internvl_chat", "kimi_k2", "minicpm", "nemotron-nas", "qwen"}
 
 
 def count(config):
@@ -22,9 +22,13 @@ def count(config):
     given["pad_token_id"] = 0  # some defaults lie outside small vocabularies
     if config["model_type"] == "exaone4" and given.get("sliding_window") is None:
         given["layer_types"] = ["full_attention"] * given["num_hidden_layers"]
-    of_class = AutoModelForImageTextToText if "vision_config" in config else AutoModelForCausalLM
+    if config["model_type"] == "beam":
+        given["rope_parameters"] = {kind: {"rope_type": "default", "rope_theta": 1e4} for kind in ("full_attention", "sliding_attention")}
+    classes = [AutoModelForCausalLM, AutoModelForImageTextToText]
+    as_config = AutoConfig.for_model(config["model_type"], **given)
+    taken = [each for each in (classes[::-1] if "vision_config" in config else classes) if type(as_config) in each._model_mapping]
     with torch.device("meta"):
-        model = of_class.from_config(AutoConfig.for_model(config["model_type"], **given))
+        model = taken[0].from_config(as_config) if taken else getattr(transformers, config["architectures"][0])(as_config)
     return sum(parameter.numel() for parameter in model.parameters())
 
 
