@@ -298,4 +298,34 @@ std::vector<std::string> adaptable_modules(const Model& model) {
   return modules;
 }
 
+namespace {
+
+/// True of weights of feed-forwards; all others that can be adapted count as attention.
+bool is_feed_forward(const Tensor& tensor) {
+  return tensor.role == TensorRole::mlp || tensor.role == TensorRole::expert ||
+         tensor.role == TensorRole::shared_expert;
+}
+
+}  // namespace
+
+LoraTargets analogous_targets(const Model& model, const Model& analogue, const LoraTargets& targets) {
+  if (contains(targets.modules, "all-linear")) return targets;
+  const Names wanted = spelled_out(model, targets), there = adaptable_modules(analogue);
+  if (std::ranges::all_of(wanted, [&](const std::string& each) { return contains(there, each); }))
+    return targets;
+  const Plan plan = make_plan(model, 1, targets);
+  bool attention = false, feed_forward = false;
+  for_each_adaptable(model, [&](const Tensor& tensor, const Names&) {
+    if (plan.adapts(tensor)) (is_feed_forward(tensor) ? feed_forward : attention) = true;
+  });
+  LoraTargets made{.modules = {}};
+  for_each_adaptable(analogue, [&](const Tensor& tensor, const Names& names) {
+    if (tensor.role == TensorRole::head || !(is_feed_forward(tensor) ? feed_forward : attention)) return;
+    for (const std::string& name : names)
+      if (!contains(made.modules, name)) made.modules.push_back(name);
+  });
+  if (made.modules.empty()) made.modules = {"q_v"};
+  return made;
+}
+
 }  // namespace zplan

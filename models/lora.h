@@ -51,4 +51,10 @@ struct AdapterSpec {
 /// Mixtral), as in peft.
 [[nodiscard]] std::vector<std::string> adaptable_modules(const Model& model);
 
+/// Returns the targets that stand for `targets` of `model` in `analogue`, whose micro-step is planned in its
+/// place: `targets` where the analogue has all of them, else its modules of the parts that are adapted
+/// (attention, feed-forward).
+[[nodiscard]] LoraTargets analogous_targets(const Model& model, const Model& analogue,
+                                            const LoraTargets& targets);
+
 }  // namespace zplan

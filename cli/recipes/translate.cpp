@@ -122,12 +122,6 @@ std::string modules_of_pattern(const std::string& text) {
   return fmt::format("{}", fmt::join(modules, ","));
 }
 
-/// Returns the catalogue's model that `name` means without being called so ("NousResearch/Llama-3.2-1B").
-std::optional<std::string> known_copy(const std::string& name) {
-  const auto meaning = meaning_of_name(name);
-  return meaning && !meaning->why.empty() ? std::optional(meaning->entry->name) : std::nullopt;
-}
-
 bool is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::is_regular_file(path, ignored);
@@ -313,9 +307,7 @@ RecipeOptions as_model(const RecipePlace& place) {
   const fs::path beside = fs::path(place.folder) / name;
   std::error_code ignored;
   if (fs::exists(beside / "config.json", ignored)) return {{"--model", beside.lexically_normal().string()}};
-  const std::string whole = unpacked_name(name);
-  if (const auto known = known_copy(whole)) return {{"--model", *known}};
-  return {{"--model", whole}};
+  return {{"--model", unpacked_name(name)}};
 }
 
 // Weights that are packed before they are loaded, or by a library other than bitsandbytes.

@@ -125,7 +125,10 @@ Model user_model(const CatalogueEntry& entry) {
 
 Model meant_model(std::string_view text, const NameMeaning& meaning) {
   Model model = catalogue_model(*meaning.entry);
-  if (!meaning.why.empty()) model.read_as = meaning_in_words(text, meaning);
+  if (!meaning.why.empty()) {
+    model.name = text;
+    model.read_as = meaning_in_words(text, meaning);
+  }
   if (meaning.packed != nullptr) model.stored_as = meaning.packed->method;
   return model;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -115,6 +116,9 @@ class Maker {
     made.module = module_named(made.name);
     if (item.contains("linear"))
       made.linear = Linear{.in_features = made.shape.at(1), .out_features = made.shape.at(0)};
+    else if (made.role == TensorRole::expert && made.shape.size() == 3)
+      made.linear =
+          Linear{.in_features = made.shape[2], .out_features = made.shape[1], .copies = made.shape[0]};
     return made;
   }
 
@@ -124,6 +128,16 @@ class Maker {
   Inventory made_;
   std::size_t tensors_{};
 };
+
+/// Returns the names of experts in peft's target_modules, which live as long as the program; empty: peft
+/// cannot adapt them.
+ExpertModules expert_modules_of(const Json& document) {
+  static constexpr std::array<ExpertModules, 2> kKnown{
+      {{"gate_proj", "up_proj", "down_proj"}, {"w1", "w3", "w2"}}};
+  const std::string gate = document.value("experts", "");
+  const auto* found = std::ranges::find(kKnown, gate, &ExpertModules::gate);
+  return found == kKnown.end() ? ExpertModules{} : *found;
+}
 
 /// Returns the shape in the names that most architectures use; what they do not say is read off the tensors.
 ModelShape shape_of_inventory(const Inventory& inventory, Json config) {
@@ -174,6 +188,8 @@ std::optional<Model> model_by_rules(const JsonReader& config) {
     auto analogue = std::make_shared<Model>(model);
     model.inventory = std::move(inventory);
     model.shape.architecture = architecture;
+    model.shape.libraries = {.expert_modules = expert_modules_of(document),
+                             .autotp_refuses = model.shape.libraries.autotp_refuses};
     model.recorded = recorded_steps(maker.fields(), model);
     model.shape.operators.measured = model.recorded != nullptr;
     model.analogue = std::move(analogue);

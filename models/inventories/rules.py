@@ -500,11 +500,20 @@ class Learner:
             "class": about.base.class_name,
             "made_with": recorded_with,
             "layers": about.base.main or sorted(main)[0],
+            **experts_of(about.model_type),
             "fields": rules,
             "aliases": aliases,
             "items": items,
             "report": "; ".join(text),
         }
+
+
+def experts_of(model_type):
+    """The first of the names by which peft's target_modules mean stacked experts: peft 0.21 _MOE_TARGET_MODULE_MAPPING."""
+    from transformers.conversion_mapping import _MODEL_TO_CONVERSION_PATTERN
+
+    first = {"qwen2_moe": "gate_proj", "mixtral": "w1"}.get(_MODEL_TO_CONVERSION_PATTERN.get(model_type))
+    return {"experts": first} if first else {}
 
 
 class Filled:

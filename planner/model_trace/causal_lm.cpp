@@ -586,9 +586,13 @@ Tape record_tape(const Model& model, const Training& training, const Strategy& s
   const auto micro_step = [&](const Model& of, const Training& as, const Strategy& how) {
     return std::make_unique<symbolic::MicroStep>(of, as, how, place, compute_capability);
   };
-  if (is_by_analogy(model, training, strategy))
-    return analogous_tape(model, record_tape(*model.analogue, training, strategy, place, compute_capability),
+  if (is_by_analogy(model, training, strategy)) {
+    Training as = training;
+    if (training.method != Method::full)
+      as.lora_targets = analogous_targets(model, *model.analogue, training.lora_targets);
+    return analogous_tape(model, record_tape(*model.analogue, as, strategy, place, compute_capability),
                           training);
+  }
   if (model.recorded) return recorded_tape(model, training, strategy);
   symbolic::Leftovers before;
   if (follows_micro_step(training, strategy) ||

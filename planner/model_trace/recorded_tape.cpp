@@ -243,7 +243,11 @@ std::optional<std::string> why_no_tape(const Model& model, const Training& train
   if (strategy.long_context.tiles()) return missing("with tiles");
   if (strategy.long_context.checkpoint_offload != CheckpointOffload::none)
     return missing("whose checkpoints wait on the host");
-  if (training.modules.replaces_modules()) return missing("of another library's layers");
+  if (training.objective != Objective::sft) return missing(fmt::format("of {}", to_name(training.objective)));
+  if (training.modules.replaces_modules() || training.modules.kernels.replace_layers())
+    return missing("of another library's layers");
+  if (training.method != Method::full && (training.dora || !training.modules_to_save.empty()))
+    return missing("with DoRA or trained copies");
   if (training.fused_loss || training.loss_chunks > 1 || training.fused_head)
     return missing("with a fused or sliced loss");
   if (training.lora_dropout > 0 && training.method != Method::full)

@@ -189,18 +189,21 @@ void check_packed_weights(const Training& training, const Strategy& s, const Fra
     reasons.push_back(fmt::format("tensor parallelism of {} weights is not planned", about.name));
 }
 
+/// True of a model whose layers are neither described nor planned by analogy.
+bool is_recorded_alone(const Model& model) { return model.recorded && !model.analogue; }
+
 void check_method(const Model& model, const Training& training, const Strategy& s,
                   const FrameworkSpec& framework, const Facts& facts, Reasons& reasons) {
   check_packed_weights(training, s, framework, facts, reasons);
   if (training.fused_head) check_fused_head(model, training, s, reasons);
   const LayerKernels& kernels = training.modules.kernels;
-  if (kernels.replace_layers() && (model.recorded || model.analogue))
+  if (kernels.replace_layers() && is_recorded_alone(model))
     reasons.push_back(for_described_models(fmt::format("the use of {}'s kernels", kernels.owner)));
   if (kernels.delta_rule != nullptr && !kernels.replace_layers() && !model.shape.delta_net)
     reasons.push_back(
         fmt::format("the model has no linear attention that {}'s kernels are known for", kernels.owner));
   const bool more = training.dora || !training.modules_to_save.empty();
-  if (training.method != Method::full && more && (model.recorded || model.analogue))
+  if (training.method != Method::full && more && is_recorded_alone(model))
     reasons.push_back(for_described_models("training with DoRA or trained copies"));
   if (trains_values(training)) check_values(model, training, s, framework, reasons);
   if (training.objective != Objective::sft) check_preferences(model, training, s, facts, reasons);
