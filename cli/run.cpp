@@ -34,6 +34,13 @@ int completion_command(const Invocation& invocation) {
   return kFits;
 }
 
+int help_command(const Invocation& invocation) {
+  const std::vector<std::string>& words = invocation.options.words;
+  if (words.size() > 1) throw InputError("help", fmt::format("{} words", words.size()), "accepted: one");
+  invocation.out << help_page(words.empty() ? "" : words.front(), invocation.style.width);
+  return kFits;
+}
+
 int run_command(const Invocation& invocation) {
   switch (invocation.options.command) {
     case Command::plan: return plan_command(invocation);
@@ -47,6 +54,7 @@ int run_command(const Invocation& invocation) {
     case Command::hardware_compare: return hardware_compare(invocation);
     case Command::hardware_import: return hardware_import(invocation);
     case Command::completion: return completion_command(invocation);
+    case Command::help: return help_command(invocation);
     case Command::bench:
     case Command::gui: break;  // only where an option stands in front of it
   }
@@ -67,13 +75,16 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
   if (is_program(arguments)) return run_program(arguments, environment, out, err);
   const Options typed = parse_options(arguments);
   if (typed.help) {
-    out << (typed.format == OutputFormat::json ? json_text(options_json())
-                                               : help_text(output_width(environment)));
+    out << (typed.format == OutputFormat::json
+                ? json_text(options_json())
+                : help_page(to_name(typed.command), output_width(environment)));
     return kFits;
   }
   if (typed.version) return out << version_text(), kFits;
   const Options options = without_missing(with_recipes(typed), environment);
-  return run_command({options, arguments, environment, style_of(options, environment), out, err});
+  std::vector<std::string> suggested = arguments;  // commands that a report suggests answer on one screen
+  std::erase(suggested, "--verbose");
+  return run_command({options, suggested, environment, style_of(options, environment), out, err});
 }
 
 int run_process(const std::vector<std::string>& arguments) noexcept {

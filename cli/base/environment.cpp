@@ -58,6 +58,20 @@ std::string config_folder(const Environment& environment) {
 
 }  // namespace
 
+namespace {
+
+bool speaks_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    std::string locale = variable(name);
+    if (locale.empty()) continue;
+    std::ranges::transform(locale, locale.begin(), [](unsigned char c) { return std::tolower(c); });
+    return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
+}  // namespace
+
 Environment read_environment() {
   const std::string cache = variable("HF_HUB_CACHE"), endpoint = variable("HF_ENDPOINT"),
                     token = variable("HF_TOKEN");
@@ -79,6 +93,7 @@ Environment read_environment() {
           .no_color = !variable("NO_COLOR").empty(),
           .output_is_terminal = isatty(STDOUT_FILENO) == 1,
           .errors_are_terminal = isatty(STDERR_FILENO) == 1,
+          .unicode = speaks_utf8(),
           .terminal_width = terminal_width(),
           .owns_process = true};
 }

@@ -30,6 +30,7 @@ struct Environment {
   bool no_color{};                    ///< NO_COLOR is set and not empty
   bool output_is_terminal{};          ///< stdout
   bool errors_are_terminal{};         ///< stderr
+  bool unicode{};                     ///< LC_ALL, LC_CTYPE or LANG, the first that is set, names UTF-8
   int terminal_width{};               ///< columns of that terminal, or COLUMNS; 0: unknown
   bool owns_process{};                ///< signals are ours to catch; false in a library
 };

@@ -240,8 +240,12 @@ int fit_command(const Invocation& invocation) {
     for (SolvedQuestion& each : report.solved)
       if (each.instead) each.details = details_for(each.at, *each.instead, options.format);
   if (options.solve == Solve::sequence) report.solved.front().ladder = sequence_ladder(open);
-  out << (options.format == OutputFormat::json ? json_text(fit_json(report))
-                                               : in_format(fit_document(report), options.format, style));
+  if (options.format == OutputFormat::json)
+    out << json_text(fit_json(report));
+  else if (options.format == OutputFormat::text && !options.verbose)
+    out << text_of(brief_fit_document(report, {.width = style.width, .unicode = environment.unicode}), style);
+  else
+    out << in_format(fit_document(report), options.format, style);
   return has_answer(report) ? kFits : kNothingFits;
 }
 

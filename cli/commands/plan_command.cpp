@@ -11,6 +11,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/options/request.h"
+#include "cli/report/brief.h"
 #include "cli/report/report.h"
 #include "cli/report/report_text.h"
 #include "cli/scenarios/scenario_plan.h"
@@ -154,9 +155,12 @@ int write_report(Report report, const Invocation& invocation) {
   write_recipe(report, out, err);
   if (options.recipe_out == "-") return report.answer.fits() ? kFits : kNothingFits;
   const OutputFormat format = options.format;
-  const std::string text = format == OutputFormat::json
-                               ? json_text(report_json(report))
-                               : in_format(report_document(report, style.width), format, style);
+  const bool is_brief = format == OutputFormat::text && !options.verbose && !options.explain;
+  const std::string text =
+      format == OutputFormat::json ? json_text(report_json(report))
+      : is_brief
+          ? text_of(brief_document(report, {.width = style.width, .unicode = environment.unicode}), style)
+          : in_format(report_document(report, style.width), format, style);
   const Plan* plan = report.answer.recommended();
   if (!options.emit.empty()) {
     if (plan != nullptr)

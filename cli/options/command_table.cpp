@@ -46,6 +46,11 @@ const std::vector<CommandSpec>& command_table() {
        "",
        {"list", "instances", "show", "search", "compare", "import"}},
       {completion, "bash | zsh | fish", "a completion script for your shell", "", {"bash", "zsh", "fish"}},
+      {help,
+       "[TOPIC | COMMAND]",
+       "options of a topic or a command",
+       "",
+       {"model", "cluster", "strategy", "training", "rl", "output", "all"}},
   };
   return table;
 }

@@ -7,8 +7,12 @@
 
 namespace zplan {
 
-/// Returns the text of --help: commands, options by group, examples.
+/// Returns the text of --help: examples, the options that most people use, and where the others are.
 [[nodiscard]] std::string help_text(int width);
+
+/// Returns a page of `zplan help`: a topic's options, a command's, or "all". Throws InputError("help", …) for
+/// another word.
+[[nodiscard]] std::string help_page(std::string_view topic, int width);
 
 /// Returns the document of --help --json: the table of options (zplan.options/1).
 [[nodiscard]] Json options_json();

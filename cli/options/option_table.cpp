@@ -174,6 +174,9 @@ const std::vector<OptionSpec>& option_table() {
   constexpr CommandSet kAllButImport = kPlanning | bench | gui | models | hardware | completion;
   constexpr CommandSet kAll = kAllButImport | hardware_import;
 
+  static const std::string kOptimizerHelp =
+      fmt::format("optimizer: {} [adamw]", fmt::join(all_names<Optimizer>(), ", "));
+
   using Conditions = std::vector<Condition>;
   const Conditions kNone;
   const Conditions kAdapters{{{"--method"}, {"lora", "qlora"}}}, kPacked{{{"--method"}, {"qlora"}}};
@@ -436,8 +439,7 @@ const std::vector<OptionSpec>& option_table() {
        several(special(OptionKind::word, set_trainers, trainer_names(), false))},
       {"--precision", "bf16|fp16|fp32", kTraining, kPlanning, "Precision",
        "type that the model computes in [bf16]", word(training(&Training::precision))},
-      {"--optimizer", "NAME", kTraining, kPlanning, "Optimizer",
-       "optimizer: adamw, adamw8bit, sgd, sgd-momentum, adafactor, lion, muon [adamw]",
+      {"--optimizer", "NAME", kTraining, kPlanning, "Optimizer", kOptimizerHelp,
        open(word(training(&Training::optimizer)))},
       {"--no-master-weights", "", kTraining, kPlanning, "No fp32 master weights",
        "keep no fp32 copy of 16-bit weights", flag(training(&Training::master_weights), false)},
@@ -588,6 +590,9 @@ const std::vector<OptionSpec>& option_table() {
        "write the table for a document", special(OptionKind::flag, set_format<OutputFormat::markdown>)},
       {"--explain", "", kOutput, plan | search | compare, "",
        "show every figure with its formula, its numbers and its source", flag(at(&Options::explain))},
+      {"--verbose", "", kOutput, plan | search | compare | fit, "",
+       "print the whole answer: every strategy, reason and assumption, not one screen of them",
+       flag(at(&Options::verbose))},
       {"--emit", "FILE", kOutput, plan | search | compare | lint, "",
        "write the recommended config: a ds_config, or accelerate's for fsdp (- for stdout)",
        path(at(&Options::emit)), kWithConfigs},

@@ -34,11 +34,12 @@ enum class Command {
   hardware,
   hardware_import,
   hardware_compare,
-  completion
+  completion,
+  help
 };
 template <>
 struct EnumNames<Command> {
-  static constexpr std::array<std::pair<Command, std::string_view>, 13> table{
+  static constexpr std::array<std::pair<Command, std::string_view>, 14> table{
       {{Command::plan, "plan"},
        {Command::search, "search"},
        {Command::compare, "compare"},
@@ -51,7 +52,8 @@ struct EnumNames<Command> {
        {Command::hardware, "hardware"},
        {Command::hardware_import, "hardware import"},
        {Command::hardware_compare, "hardware compare"},
-       {Command::completion, "completion"}}};
+       {Command::completion, "completion"},
+       {Command::help, "help"}}};
 };
 
 /// In what order hardware or scenarios are listed. What fits is ahead of what does not.
@@ -130,7 +132,7 @@ struct Options {
   bool sarif{};  ///< of a lint: SARIF instead of text
 
   OutputFormat format{OutputFormat::text};
-  bool explain{}, no_color{};
+  bool explain{}, verbose{}, no_color{};
   std::string emit;  ///< file to write the config to, "-" for stdout; empty: none
   ConfigStyle config_style{ConfigStyle::plain};
   std::string nvme_path{"/local_nvme"};  ///< for the ds_config

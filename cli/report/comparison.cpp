@@ -470,6 +470,8 @@ std::vector<std::string> since_sentences(const Report& report) {
   return sentences;
 }
 
+}  // namespace
+
 std::vector<std::string> comparison_sentences(const Report& report) {
   std::vector<std::string> sentences = since_sentences(report);
   const std::optional<Contest>& contest = report.comparison->contest;
@@ -479,8 +481,6 @@ std::vector<std::string> comparison_sentences(const Report& report) {
   if (contest->link) sentences.push_back(crossover_sentence(*contest));
   return sentences;
 }
-
-}  // namespace
 
 void add_comparison(Document& doc, const Report& report, int width) {
   doc.paragraph("", comparison_title(report));

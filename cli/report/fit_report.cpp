@@ -361,6 +361,77 @@ Document fit_document(const FitReport& report) {
 
 namespace {
 
+/// Returns the verdict in one sentence.
+std::string brief_answer(const FitReport& report) {
+  std::vector<std::string> answers;
+  for (const SolvedQuestion& each : report.solved) {
+    const Solution& first = each.inverse.solutions.front();
+    answers.push_back(
+        each.inverse.fits()
+            ? fmt::format("{}: {} with {}", words_of(each.inverse.solve).asked,
+                          value_words(each.inverse.solve, *first.value, each.at), first.plan.id())
+            : fmt::format("{}: not even {}", words_of(each.inverse.solve).asked,
+                          value_text(each.inverse.solve, first.next.value_or(1), each.at.unit)));
+  }
+  return capital(fmt::format("{}.", fmt::join(answers, "; ")));
+}
+
+std::vector<std::string> fit_commands(const FitReport& report) {
+  std::vector<std::string> commands;
+  for (const SolvedQuestion& each : report.solved) {
+    if (each.inverse.fits()) commands.push_back(next_command(report, each));
+    if (const Rung* longest = longest_rung(each))
+      commands.push_back(plan_command(report, each, longest->plan.strategy, *longest->tokens));
+  }
+  for (std::string& each : commands) each.erase(0, each.find_first_not_of(' '));
+  return commands;
+}
+
+Document brief_fit_of(const FitReport& report, const Screen& screen, std::size_t rows, std::size_t reasons) {
+  Document doc;
+  const bool fits = has_answer(report);
+  const std::string sign = screen.unicode ? (fits ? "✓" : "✗") : (fits ? "+" : "x");
+  doc.paragraph(sign + " ", brief_answer(report), fits ? Tone::good : Tone::bad, sign);
+  for (const std::string& each : report.warnings) doc.paragraph("! ", each);
+  doc.line();
+  const auto add_rows = [&](Table table) {
+    if (table.rows.size() > rows) table.rows.resize(rows);
+    doc.table(std::move(table));
+  };
+  add_rows(fit_table(report));
+  const SolvedQuestion& first = report.solved.front();
+  if (report.solved.size() == 1) add_ladder(doc, first);
+  doc.line();
+  std::vector<std::string> sentences;
+  if (report.solved.size() > 1)
+    for (const SolvedQuestion& each : report.solved)
+      sentences.push_back(
+          fmt::format("{}: {}", words_of(each.inverse.solve).asked, each.inverse.solutions.front().reason));
+  else if (first.inverse.fits())
+    sentences = answer_sentences(first);
+  else
+    sentences.push_back(first.inverse.solutions.front().reason);
+  if (sentences.size() > reasons) sentences.resize(reasons);
+  for (std::size_t i = 0; i < sentences.size(); ++i)
+    doc.paragraph(i == 0 ? "  Why      " : "           ", sentences[i] + ".");
+  add_commands(doc, fit_commands(report), screen);
+  return doc;
+}
+
+}  // namespace
+
+Document brief_fit_document(const FitReport& report, const Screen& screen) {
+  Document doc;
+  for (const auto& [rows, reasons] :
+       {std::pair<std::size_t, std::size_t>{8, 3}, {6, 2}, {4, 2}, {3, 1}, {2, 0}}) {
+    doc = brief_fit_of(report, screen, rows, reasons);
+    if (line_count(doc, screen) <= screen.lines) break;
+  }
+  return doc;
+}
+
+namespace {
+
 Json figures_json(const Plan& plan) {
   return {{"strategy", plan.id()},
           {"required", plan.memory().required.value},

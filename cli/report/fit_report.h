@@ -7,6 +7,7 @@
 
 #include "cli/document/document.h"
 #include "cli/options/options.h"
+#include "cli/report/brief.h"
 #include "models/base/json_reader.h"
 #include "planner/search/answer_details.h"
 #include "planner/search/inverse.h"
@@ -41,6 +42,9 @@ struct FitReport {
 
 /// Returns the report as a document. Its CSV has a line per question and strategy.
 [[nodiscard]] Document fit_document(const FitReport& report);
+/// Returns the same on one screen: the answer, a line per strategy or question, what bounds it, the next
+/// commands.
+[[nodiscard]] Document brief_fit_document(const FitReport& report, const Screen& screen);
 [[nodiscard]] Json fit_json(const FitReport& report);
 
 /// Out-of-memory messages, and with a model the plan of the run that ended and changes of it.

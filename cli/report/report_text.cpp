@@ -22,22 +22,6 @@ namespace zplan {
 
 namespace {
 
-/// The parts of a plan's required memory.
-struct Breakdown {
-  Bytes parameters, gradients, optimizer, activations, buffers, overhead;
-};
-
-Breakdown breakdown(const Plan& plan) {
-  const Composition& holds = plan.memory().peak.holds;
-  const Bytes slack = plan.memory().required - plan.memory().peak.bytes();
-  return {.parameters = holds.part(MemoryPart::parameters),
-          .gradients = holds.part(MemoryPart::gradients),
-          .optimizer = holds.part(MemoryPart::optimizer_states),
-          .activations = holds.part(MemoryPart::activations) + holds.part(MemoryPart::loss),
-          .buffers = holds.part(MemoryPart::communication_buffers) + holds.part(MemoryPart::temporaries),
-          .overhead = holds.part(MemoryPart::framework_overhead) + slack};
-}
-
 /// Returns the short name of a moment that does not fit: "load", "evaluation", "save".
 std::string_view short_at(RunMoment moment) {
   switch (moment) {
@@ -53,6 +37,19 @@ std::string_view short_at(RunMoment moment) {
   return "host";
 }
 
+}  // namespace
+
+Breakdown breakdown(const Plan& plan) {
+  const Composition& holds = plan.memory().peak.holds;
+  const Bytes slack = plan.memory().required - plan.memory().peak.bytes();
+  return {.parameters = holds.part(MemoryPart::parameters),
+          .gradients = holds.part(MemoryPart::gradients),
+          .optimizer = holds.part(MemoryPart::optimizer_states),
+          .activations = holds.part(MemoryPart::activations) + holds.part(MemoryPart::loss),
+          .buffers = holds.part(MemoryPart::communication_buffers) + holds.part(MemoryPart::temporaries),
+          .overhead = holds.part(MemoryPart::framework_overhead) + slack};
+}
+
 std::string verdict(const Plan& plan, const Question& q) {
   if (plan.fits) return "fits";
   const bool device_short = shortage(plan, q).value > 0, host_short = host_shortage(plan, q).value > 0;
@@ -60,6 +57,8 @@ std::string verdict(const Plan& plan, const Question& q) {
   const MomentMemory* at = short_moment(plan, q);
   return at == nullptr ? "short" : std::string(short_at(at->moment));
 }
+
+namespace {
 
 std::string signed_bytes(Bytes size, ByteUnit unit) {
   const std::string text = format_bytes_value(size, unit);

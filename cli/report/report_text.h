@@ -42,8 +42,20 @@ void add_header(Document& doc, const Report& report);
 /// Returns the strategies as a table of at most `width` characters, with every column where `width` is 0.
 [[nodiscard]] Table strategies_table(const Report& report, int width);
 
+/// The parts of a plan's required memory; they add up to it.
+struct Breakdown {
+  Bytes parameters, gradients, optimizer, activations, buffers, overhead;
+};
+[[nodiscard]] Breakdown breakdown(const Plan& plan);
+
+/// Returns "fits", or what does not: "short", "host", "save".
+[[nodiscard]] std::string verdict(const Plan& plan, const Question& question);
+
 /// Adds the figures of `compare` side by side, and sentences about them.
 void add_comparison(Document& doc, const Report& report, int width);
+
+/// Returns what a comparison shows: the fastest plan, the one with least memory, where they trade places.
+[[nodiscard]] std::vector<std::string> comparison_sentences(const Report& report);
 
 /// Returns the range of the required memory that PyTorch's allocator leaves open, and whether its upper end
 /// fits.
@@ -55,6 +67,15 @@ struct Impossible {
   std::vector<std::string> ids;
 };
 [[nodiscard]] std::vector<Impossible> impossible_plans(const Report& report);
+
+/// Options with their values; kFlagGiven for a flag.
+using OptionChanges = std::vector<std::pair<std::string, std::string>>;
+
+/// Returns the options that turn the question into that of the answer's alternative.
+[[nodiscard]] OptionChanges alternative_changes(const Answer& answer);
+
+/// Returns the commands that come next: those of the plan, or of the alternative where nothing fits.
+[[nodiscard]] std::vector<std::string> next_commands(const Report& report);
 
 /// Adds the recommended plan and why, why others were not chosen, and the next command.
 void add_verdict(Document& doc, const Report& report);

@@ -27,8 +27,6 @@ namespace {
 constexpr double kNear = 0.25;  ///< of the memory there is: what misses by less is a near miss
 constexpr std::size_t kMostMisses = 6, kMostRejections = 4;
 
-using Changes = std::vector<std::pair<std::string, std::string>>;
-
 bool is_plain(const Plan& plan) {
   return plan.strategy.layout.tensor == 1 && plan.strategy.offload_optimizer == OffloadDevice::none &&
          plan.strategy.offload_parameters == OffloadDevice::none;
@@ -81,18 +79,19 @@ void add_experts(Document& doc, const Report& report) {
   doc.items({*report.details.experts});
 }
 
-Changes pinning(const Strategy& s) {
+OptionChanges pinning(const Strategy& s) {
   const Offload offload{s.offload_optimizer, s.offload_parameters};
-  Changes changes{{"--zero", fmt::format("{}", s.zero_stage)},
-                  {"--tp", fmt::format("{}", s.layout.tensor)},
-                  {"--offload", std::string(to_name(offload))}};
+  OptionChanges changes{{"--zero", fmt::format("{}", s.zero_stage)},
+                        {"--tp", fmt::format("{}", s.layout.tensor)},
+                        {"--offload", std::string(to_name(offload))}};
   for (auto& each : token_options(s)) changes.push_back(std::move(each));
   return changes;
 }
 
-/// Returns the options that turn the question into that of the alternative.
-Changes alternative_changes(const Answer& answer) {
-  Changes changes = pinning(answer.alternative->strategy);
+}  // namespace
+
+OptionChanges alternative_changes(const Answer& answer) {
+  OptionChanges changes = pinning(answer.alternative->strategy);
   std::istringstream words(answer.alternative_change);
   for (std::string word; words >> word;) {
     if (word.starts_with("--"))
@@ -102,6 +101,8 @@ Changes alternative_changes(const Answer& answer) {
   }
   return changes;
 }
+
+namespace {
 
 void add_next(Document& doc, const std::vector<std::string>& commands) {
   doc.heading("Next");
@@ -124,8 +125,8 @@ std::string trainer_line(const Report& report) {
                         to_name(report.question.training.objective));
 }
 
-void add_next(Document& doc, const Report& report, const Plan& plan) {
-  if (const std::string line = trainer_line(report); !line.empty()) return add_next(doc, {line});
+std::vector<std::string> next_of_plan(const Report& report, const Plan& plan) {
+  if (std::string line = trainer_line(report); !line.empty()) return {std::move(line)};
   std::vector<std::string> commands;
   if (report.found != nullptr && !report.found->best.empty()) commands.push_back(pinned_command(report));
   const std::vector<std::string> of_recipe = recipe_commands(report);
@@ -134,8 +135,25 @@ void add_next(Document& doc, const Report& report, const Plan& plan) {
   if (of_recipe.empty() && report.options.emit.empty() && !spec(plan.framework).config_file.empty())
     commands.push_back(command_line(with_options(report.arguments, {{"--emit", config}, {"--explain", ""}})));
   if (of_recipe.empty()) commands.push_back(next_line(plan, report));
-  add_next(doc, commands);
-  doc.items(config_notes(plan, report));
+  return commands;
+}
+
+/// Returns the commands of the alternative, or a search where a recipe pins how the samples of a step are
+/// divided.
+std::vector<std::string> next_of_miss(const Report& report) {
+  const Options& options = report.options;
+  if (report.answer.alternative) {
+    if (options.command == Command::compare) return {};
+    std::vector<std::string> commands{
+        command_line(with_options(report.arguments, alternative_changes(report.answer)))};
+    std::ranges::move(recipe_commands(report), std::back_inserter(commands));
+    return commands;
+  }
+  if (options.recipes.empty() || options.command != Command::plan) return {};
+  std::vector<std::string> arguments = report.arguments;
+  std::erase(arguments, to_name(Command::plan));
+  arguments.insert(arguments.begin(), std::string(to_name(Command::search)));
+  return {command_line(arguments)};
 }
 
 /// Returns the reasons for a plan; the range of its memory follows the first.
@@ -145,28 +163,16 @@ std::vector<std::string> reasons(const Plan& plan, const Question& question) {
   return sentences;
 }
 
-/// Suggests a search where a recipe pins how the samples of a step are divided.
-void add_next_search(Document& doc, const Report& report) {
-  if (report.options.recipes.empty() || report.options.command != Command::plan) return;
-  std::vector<std::string> arguments = report.arguments;
-  std::erase(arguments, to_name(Command::plan));
-  arguments.insert(arguments.begin(), std::string(to_name(Command::search)));
-  add_next(doc, {command_line(arguments)});
-}
-
+/// Says what fits instead.
 void add_alternative(Document& doc, const Report& report) {
   const Answer& answer = report.answer;
-  if (!answer.alternative) return add_next_search(doc, report);
-  const Changes changes = alternative_changes(answer);
+  if (!answer.alternative) return;
   std::vector<std::string> words;
-  for (const auto& [option, value] : changes)
+  for (const auto& [option, value] : alternative_changes(answer))
     words.push_back(value == kFlagGiven ? option : fmt::format("{} {}", option, value));
   doc.heading(fmt::format("What fits instead: {} ({})", answer.alternative->id(), fmt::join(words, " ")),
               Tone::good);
   doc.items(reasons(*answer.alternative, report.question));
-  std::vector<std::string> commands{command_line(with_options(report.arguments, changes))};
-  std::ranges::move(recipe_commands(report), std::back_inserter(commands));
-  if (report.options.command != Command::compare) add_next(doc, commands);
 }
 
 /// Returns the other plans that fit and may be as fast, by the ranges of comparable runs.
@@ -188,6 +194,11 @@ std::optional<std::string> overlapping(const Report& report, const Plan& first) 
 }
 
 }  // namespace
+
+std::vector<std::string> next_commands(const Report& report) {
+  const Plan* plan = report.answer.recommended();
+  return plan != nullptr ? next_of_plan(report, *plan) : next_of_miss(report);
+}
 
 std::string range_sentence(const Plan& plan, const Question& question) {
   const MemoryPlan& m = plan.memory();
@@ -230,10 +241,10 @@ void add_verdict(Document& doc, const Report& report) {
   add_misses(doc, report);
   add_rejections(doc, report);
   add_experts(doc, report);
-  if (plan != nullptr)
-    add_next(doc, report, *plan);
-  else
-    add_alternative(doc, report);
+  if (plan == nullptr) add_alternative(doc, report);
+  if (const std::vector<std::string> commands = next_commands(report); !commands.empty())
+    add_next(doc, commands);
+  if (plan != nullptr && trainer_line(report).empty()) doc.items(config_notes(*plan, report));
 }
 
 }  // namespace zplan

@@ -95,6 +95,7 @@ class _OfPlanSearchCompareFit(TypedDict, total=False):
     eval_samples: int
     eval_accumulation: int
     generate: int
+    verbose: bool
 
 class _OfPlanSearchCompareHardwareCompareFitLint(TypedDict, total=False):
     headroom: float

@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(FrozenMixture, Stage2LeavesItsWeightsOnEveryCard) {
   const Result text =
-      in_process("--model Qwen/Qwen3-30B-A3B --method lora --zero 2 --gpus 5 --mem 44 --micro-batch 2");
+      in_detail("--model Qwen/Qwen3-30B-A3B --method lora --zero 2 --gpus 5 --mem 44 --micro-batch 2");
   EXPECT_EQ(text.status, kNothingFits);
   // 30,532,122,624 parameters (named_parameters of the Hub's own module) of 2 B are 56.9 GiB.
   EXPECT_THAT(text.out, HasSubstr("ZeRO-2 leaves 56.9 GiB of frozen weights on every GPU"));
@@ -90,9 +90,9 @@ TEST(FrozenMixture, TheCommandThatIsOfferedFits) {
       "--model Qwen/Qwen3-30B-A3B --method lora --gpus 5 --mem 44 --micro-batch 2 --zero 3 --tp 1 --offload "
       "none";
   EXPECT_THAT(
-      in_process("--model Qwen/Qwen3-30B-A3B --method lora --zero 2 --gpus 5 --mem 44 --micro-batch 2").out,
+      in_detail("--model Qwen/Qwen3-30B-A3B --method lora --zero 2 --gpus 5 --mem 44 --micro-batch 2").out,
       HasSubstr("zplan " + line + "\n"));
-  EXPECT_EQ(in_process(line).status, kFits);
+  EXPECT_EQ(in_detail(line).status, kFits);
 }
 
 // A mixture with linear attention: dividing its experts is weighed, and refused while they have adapters.
@@ -196,7 +196,7 @@ TEST(Preferences, PairsDoubleTheBatch) {
 
 TEST(Compare, StandsInTheOrderAskedAndRecommendsTheFastestThatFits) {
   const std::string line = "compare --model 8B --gpus 5 --mem 44 zero3+offload-all zero3 zero0";
-  const Result text = in_process(line);
+  const Result text = in_detail(line);
   EXPECT_EQ(text.status, kFits);
   EXPECT_THAT(text.out, HasSubstr("Differences are from zero3+offload-all"));
   const json r = report(line);
@@ -213,7 +213,7 @@ TEST(Compare, SaysWhoIsFasterAndWhereTheyTradePlaces) {
   const json comparison = report(line).at("comparison");
   EXPECT_GE(comparison.at("ratio"), 1.0);
   EXPECT_EQ(comparison.at("link").at("name"), "NVLink");
-  const Result text = in_process(line);
+  const Result text = in_detail(line);
   EXPECT_THAT(text.out, HasSubstr("Side by side\n"));
   EXPECT_THAT(text.out, HasSubstr(comparison.at("faster").get<std::string>() + " is faster here"));
   EXPECT_THAT(text.out,

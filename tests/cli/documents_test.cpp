@@ -90,7 +90,7 @@ TEST(Documents, TheUsersPageHasEveryOption) {
 }
 
 TEST(Documents, HelpHasEveryOptionAndCommand) {
-  const std::string help = in_process("--help").out;
+  const std::string help = in_process("help all").out;
   EXPECT_EQ(options_in(help), options_of_program());
   for (const CommandSpec& spec : command_table())
     EXPECT_THAT(help, testing::HasSubstr("\n  " + std::string(to_name(spec.command))));
@@ -98,8 +98,13 @@ TEST(Documents, HelpHasEveryOptionAndCommand) {
 
 TEST(Documents, HelpComesForEveryCommand) {
   const std::string help = in_process("--help").out;
-  for (const char* line : {"-h", "plan --help", "compare --help", "models --help", "--model 8B --help"})
+  for (const char* line : {"-h", "plan --help", "help", "help plan", "--model 8B --help"})
     EXPECT_EQ(in_process(line).out, help) << line;
+  for (const char* command : {"search", "compare", "fit", "check", "lint", "models", "hardware"}) {
+    const std::string page = in_process(std::string(command) + " --help").out;
+    EXPECT_THAT(page, testing::StartsWith(std::string("Usage: zplan ") + command));
+    EXPECT_EQ(page, in_process(std::string("help ") + command).out);
+  }
 }
 
 /// The lines between the first pair of ``` fences.
@@ -120,7 +125,9 @@ std::vector<std::string> first_block(const std::string& markdown) {
 
 // The README shows the output of its first command at 100 columns.
 TEST(Readme, ShowsWhatItsFirstCommandPrints) {
-  const std::string printed = in_process("--model 8B --gpus 5 --mem 44").out;
+  Environment terminal;
+  terminal.unicode = true;
+  const std::string printed = in_process({"--model", "8B", "--gpus", "5", "--mem", "44"}, terminal).out;
   const std::vector<std::string> shown = first_block(read_text(ZPLAN_SOURCE "/README.md"));
   ASSERT_GE(shown.size(), 10U);
   for (const std::string& line : shown) {

@@ -69,6 +69,12 @@ Result in_process(const std::vector<std::string>& arguments, const Environment& 
 
 Result in_process(const std::string& line) { return in_process(split(line)); }
 
+Result in_detail(const std::string& line) { return in_detail(split(line)); }
+Result in_detail(std::vector<std::string> arguments, const Environment& environment) {
+  arguments.emplace_back("--verbose");
+  return in_process(arguments, environment);
+}
+
 Result as_process(const std::vector<std::string>& arguments, const std::vector<std::string>& variables,
                   const std::string& stdout_to, const std::string& program) {
   std::array<int, 2> out{}, err{};

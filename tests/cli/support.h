@@ -23,6 +23,9 @@ std::vector<std::string> split(const std::string& line);
 /// main.
 Result in_process(const std::vector<std::string>& arguments, const Environment& environment = {});
 Result in_process(const std::string& line);
+/// Calls run() with --verbose: the whole answer, not one screen of it.
+Result in_detail(const std::string& line);
+Result in_detail(std::vector<std::string> arguments, const Environment& environment = {});
 
 /// The program itself, in an environment with nothing but what `variables` names ("NO_COLOR=1").
 /// `program`: another in its place.

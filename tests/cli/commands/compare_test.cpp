@@ -61,7 +61,7 @@ TEST(CompareBaseline, IsTheFirstUnlessNamed) {
 }
 
 TEST(CompareBaseline, StandsInTheFirstColumn) {
-  const std::string out = in_process(kSmall + "zero3 zero1 --baseline zero1").out;
+  const std::string out = in_detail(kSmall + "zero3 zero1 --baseline zero1").out;
   EXPECT_THAT(out, HasSubstr("Differences are from zero1;"));
   const std::size_t heading = out.find("\n\n", out.find("Differences are from")) + 2;
   EXPECT_LT(out.find("zero1", heading), out.find("zero3", heading));
@@ -228,19 +228,19 @@ TEST(CompareConfigs, WhatIsNoConfigIsSaid) {
 
 TEST(CompareSaved, NothingHasChanged) {
   const Folder folder;
-  const std::string then = folder.write("then.json", in_process(kSmall + "zero3 zero2 --json").out);
+  const std::string then = folder.write("then.json", in_detail(kSmall + "zero3 zero2 --json").out);
   const json r = report(kSmall + "--baseline " + then);
   EXPECT_EQ(r.at("plans").size(), 2U);
   for (const json& each : r.at("comparison").at("deltas"))
     for (const auto& [name, delta] : each.at("delta").items()) EXPECT_EQ(delta.at("absolute"), 0) << name;
-  const std::string text = in_process(kSmall + "--differences --baseline " + then).out;
+  const std::string text = in_detail(kSmall + "--differences --baseline " + then).out;
   EXPECT_THAT(text, Not(HasSubstr("not asked as in")));
   EXPECT_THAT(text, AllOf(Not(HasSubstr("\nneeds ")), HasSubstr("No line differs")));
 }
 
 TEST(CompareSaved, NowAgainstThen) {
   const Folder folder;
-  const json before = json::parse(in_process(kSmall + "zero3 zero2 --json").out);
+  const json before = json::parse(in_detail(kSmall + "zero3 zero2 --json").out);
   const std::string then = folder.write("then.json", before.dump());
   const std::string line = kSmall + "--seq 4096 zero2 zero1 --baseline " + then;
   const json r = report(line);
@@ -248,7 +248,7 @@ TEST(CompareSaved, NowAgainstThen) {
             plan_of(r, "zero2").at("memory").at("required").get<std::int64_t>() -
                 plan_of(before, "zero2").at("memory").at("required").get<std::int64_t>());
   EXPECT_TRUE(delta_of(r, "zero1").is_null());
-  std::string text = in_process(line).out;
+  std::string text = in_detail(line).out;
   std::replace(text.begin(), text.end(), '\n', ' ');
   EXPECT_THAT(text, HasSubstr("zero2 then"));
   EXPECT_THAT(text, HasSubstr("sequence_length: 2048 then, 4096 now"));

@@ -38,13 +38,13 @@ class Solved : public testing::TestWithParam<std::string> {};
 
 /// The value that fit finds fits, according to the plan command that it prints.
 TEST_P(Solved, ThePlanThatItNamesFits) {
-  const Result result = in_process(GetParam());
+  const Result result = in_detail(GetParam());
   ASSERT_EQ(result.status, 0) << result.err;
   const std::string next = next_line(result.out);
   EXPECT_EQ(next.find("fit"), std::string::npos) << next;
   const json plan = report(next);
   EXPECT_FALSE(plan.at("recommended").is_null()) << next;
-  const json fit = json::parse(in_process(GetParam() + " --json").out);
+  const json fit = json::parse(in_detail(GetParam() + " --json").out);
   EXPECT_EQ(fit.at("schema"), "zplan.fit/1");
   EXPECT_EQ(fit.at("questions").at(0).at("strategy"), plan.at("recommended")) << next;
 }
@@ -60,11 +60,11 @@ INSTANTIATE_TEST_SUITE_P(Fit, Solved,
 /// The top of the ladder is a plan that fits, too, and longer than what was found without its means.
 TEST(Fit, TheLongestOfTheLadderIsNamedAndFits) {
   const std::string line = "fit --solve sequence --model 1B --gpus 4 --mem 24";
-  const Result result = in_process(line);
+  const Result result = in_detail(line);
   ASSERT_EQ(result.status, 0) << result.err;
   const json plan = report(next_line(result.out, 2));
   EXPECT_FALSE(plan.at("recommended").is_null()) << next_line(result.out, 2);
-  const json fit = json::parse(in_process(line + " --json").out).at("questions").at(0);
+  const json fit = json::parse(in_detail(line + " --json").out).at("questions").at(0);
   EXPECT_EQ(plan.at("training").at("sequence_length"), fit.at("ladder").back().at("value"));
   EXPECT_GT(fit.at("ladder").back().at("value"), fit.at("answer"));
 }
@@ -84,14 +84,14 @@ TEST(Fit, WithoutASolveAllThatIsOpenIsAnswered) {
 }
 
 TEST(Fit, NothingFitsIsStatusOneAndSaysWhatWould) {
-  const Result result = in_process("fit --solve micro-batch --model 8B --gpus 1 --mem 24 --zero 0");
+  const Result result = in_detail("fit --solve micro-batch --model 8B --gpus 1 --mem 24 --zero 0");
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.out, HasSubstr("Not even micro-batch 1"));
   EXPECT_THAT(result.out, HasSubstr("What fits instead"));
 }
 
 TEST(Fit, ABatchThatIsFixedIsNoBadInputWhereItDoesNotFit) {
-  const Result result = in_process(
+  const Result result = in_detail(
       "fit --solve micro-batch --model 8B --gpus 4 --mem 16 --zero 0 --tp 1 --global-batch 8 --grad-accum 1");
   EXPECT_EQ(result.status, 1) << result.err;
   EXPECT_THAT(result.out, HasSubstr("Not even micro-batch 2"));

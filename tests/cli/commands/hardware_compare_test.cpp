@@ -150,10 +150,10 @@ TEST(CloudShapes, AreListedShownAndFound) {
 
 TEST(CloudShapes, ReachTheReport) {
   const Result result =
-      in_process("--model 8B --instance p5.48xlarge --nodes 2 --zero 3 --offload none --tp 1");
+      in_detail("--model 8B --instance p5.48xlarge --nodes 2 --zero 3 --offload none --tp 1");
   EXPECT_THAT(result.out, HasSubstr("p5.48xlarge of AWS: 192 vCPUs"));
   const json report = json::parse(
-      in_process("--model 8B --instance p5.48xlarge --nodes 2 --zero 3 --offload none --tp 1 --json").out);
+      in_detail("--model 8B --instance p5.48xlarge --nodes 2 --zero 3 --offload none --tp 1 --json").out);
   EXPECT_EQ(report.at("cluster").at("instance").at("name"), "p5.48xlarge");
   EXPECT_EQ(report.at("cluster").at("network"), "efa-32x100g");
   EXPECT_EQ(report.at("cluster").at("gpus"), 16);

@@ -25,7 +25,7 @@ TEST(Search, ThePinnedCommandPlansWhatTheSearchReports) {
   for (const std::string more : {"", " --global-batch 64", " --framework fsdp --grad-accum 4"}) {
     const std::string line = "search " + kQuestion + more;
     const json found = report(line);
-    const json pinned = report(pinned_command(in_process(line).out));
+    const json pinned = report(pinned_command(in_detail(line).out));
     ASSERT_EQ(pinned["plans"].size(), 1U) << line;
     json wanted = found["plans"][0], planned = pinned["plans"][0];
     EXPECT_EQ(wanted["id"], planned["id"]);
@@ -63,7 +63,7 @@ TEST(Search, SpeedsAsCloseAsPredictionsAreOffAreTies) {
     ties += each["tie"] ? 1U : 0U;
   }
   ASSERT_GT(ties, 1U);
-  const std::string text = in_process("search --model 8B --gpus 5 --mem 44").out;
+  const std::string text = in_detail("search --model 8B --gpus 5 --mem 44").out;
   EXPECT_THAT(text, HasSubstr("As fast, for all that is known (half of the "));
 }
 
@@ -85,7 +85,7 @@ TEST(Search, OneLinePerFamilyAsCsv) {
 }
 
 TEST(Search, WhereNothingFitsItSaysSoAndEnds1) {
-  const Result result = in_process("search --model 70B --gpus 2 --mem 24");
+  const Result result = in_detail("search --model 70B --gpus 2 --mem 24");
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.out, HasSubstr("Nothing fits"));
 }

@@ -266,17 +266,17 @@ TEST_F(Hub, TheCommandLineSaysWhereTheConfigIsFrom) {
   environment.network = true;
   environment.hub_endpoint = server.url();
   const std::string plan = "--gpus 1 --mem 24 --seq 64 --model ";
-  EXPECT_THAT(in_process(split(plan + "someone/Tiny-90K"), environment).out,
+  EXPECT_THAT(in_detail(split(plan + "someone/Tiny-90K"), environment).out,
               AllOf(HasSubstr("someone/Tiny-90K at revision " + kRevision), HasSubstr("127.0.0.1")));
   const std::size_t asked = server.requests().size();
-  EXPECT_THAT(in_process(split(plan + "someone/Other-1B"), environment).err,
+  EXPECT_THAT(in_detail(split(plan + "someone/Other-1B"), environment).err,
               AllOf(HasSubstr("no model is known as \"someone/Other-1B\""), HasSubstr("has no such model")));
   EXPECT_GT(server.requests().size(), asked);
   const std::size_t before = server.requests().size();
-  EXPECT_THAT(in_process(split(plan + "someone/Third-1B --offline"), environment).err,
+  EXPECT_THAT(in_detail(split(plan + "someone/Third-1B --offline"), environment).err,
               HasSubstr("no hub was asked: --offline"));
   environment.hub_offline = true;
-  EXPECT_THAT(in_process(split(plan + "someone/Third-1B"), environment).err, HasSubstr("HF_HUB_OFFLINE"));
+  EXPECT_THAT(in_detail(split(plan + "someone/Third-1B"), environment).err, HasSubstr("HF_HUB_OFFLINE"));
   environment.network = false;
   EXPECT_EQ(server.requests().size(), before);
 }

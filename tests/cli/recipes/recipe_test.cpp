@@ -225,7 +225,7 @@ TEST(Recipe, NamesWhatIsNotUsed) {
   EXPECT_EQ(read.at("unknown").at(0).at("key"), "seqence_len");
   EXPECT_EQ(read.at("unknown").at(0).at("line"), 3);
   EXPECT_EQ(read.at("irrelevant"), json({"output_dir"}));
-  EXPECT_THAT(in_process("--recipe " + file + " --mem 80").out,
+  EXPECT_THAT(in_detail("--recipe " + file + " --mem 80").out,
               testing::AllOf(HasSubstr("unknown keys, to axolotl as to zplan: seqence_len (line 3)"),
                              HasSubstr("it does not say the cluster: --gpus")));
 }
@@ -295,7 +295,7 @@ TEST(Recipe, ReadsCopiesPatternsAndOptimizersOfOthers) {
                    "base_model: NousResearch/Llama-3.2-1B\nadapter: lora\noptimizer: adamw_torch_8bit\n"
                    "lora_target_modules: 'model.layers.[\\d]+.(mlp|self_attn).(up|down|q)_proj'\n");
   const json r = report("--recipe " + file + " --gpus 1 --mem 80");
-  EXPECT_EQ(r.at("model").at("name"), "meta-llama/Llama-3.2-1B");
+  EXPECT_EQ(r.at("model").at("name"), "NousResearch/Llama-3.2-1B");
   EXPECT_EQ(r.at("training").at("optimizer"), "adamw8bit");
   EXPECT_EQ(r.at("training").at("lora_targets"), json({"up_proj", "down_proj", "q_proj"}));
   EXPECT_EQ(r.at("recipes").at(0).at("not_planned").size(), 3U);
@@ -432,7 +432,7 @@ TEST(Recipe, WhereOnlyOthersWouldRunItSaysSo) {
 
 TEST(Recipe, NextIsTheTrainersOwnCommand) {
   const auto said = [](const std::string& files, const std::string& options) {
-    return in_process("--recipe " + files + " --mem 80 " + options).out;
+    return in_detail("--recipe " + files + " --mem 80 " + options).out;
   };
   const std::string qlora = said(recipe("axolotl_qlora.yaml"), "--gpus 2");
   EXPECT_THAT(qlora, HasSubstr("\n  axolotl train " + recipe("axolotl_qlora.yaml") + "\n"));

@@ -84,7 +84,9 @@ TEST(Emit, TheNextStepIsTheLauncherOfTheStyle) {
     as_json.emplace_back("--json");
     const json launch = json::parse(as_process(as_json).out).at("launch");
     EXPECT_EQ(launch.at("launcher"), launcher);
-    const std::string text = as_process(line).out;
+    std::vector<std::string> in_detail = line;
+    in_detail.emplace_back("--verbose");
+    const std::string text = as_process(in_detail).out;
     EXPECT_THAT(text, HasSubstr("\n  " + launch.at(launcher).get<std::string>() + "\n"));
     for (const char* other : {"deepspeed", "swift"})
       if (other != launcher) {

@@ -213,17 +213,17 @@ TEST(SwiftRecipe, IsStartedInItsOwnWords) {
   const Folder folder;
   const std::string yaml =
       folder.write("run.yaml", "model: Qwen/Qwen3-0.6B\ntuner_type: lora\nmax_length: 512\n");
-  EXPECT_THAT(in_process("--gpus 4 --mem 80 --recipe " + yaml).out,
+  EXPECT_THAT(in_detail("--gpus 4 --mem 80 --recipe " + yaml).out,
               HasSubstr("\nNext\n  NPROC_PER_NODE=4 swift sft " + yaml + "\n"));
-  EXPECT_THAT(in_process("--gpus 1 --mem 80 --recipe " + yaml).out,
+  EXPECT_THAT(in_detail("--gpus 1 --mem 80 --recipe " + yaml).out,
               HasSubstr("\nNext\n  swift sft " + yaml + "\n"));
   const std::string script = folder.write("run.sh",
                                           "NPROC_PER_NODE=4 swift sft --model Qwen/Qwen3-8B --tuner_type "
                                           "full --deepspeed zero2 --max_length 2048\n");
-  EXPECT_THAT(in_process("--gpu H100-SXM-80GB --recipe " + script).out,
+  EXPECT_THAT(in_detail("--gpu H100-SXM-80GB --recipe " + script).out,
               HasSubstr("\nNext\n  bash " + script + "\n"));
   // A recipe that does not fit is written anew.
-  const std::string out = in_process("--mem 40 --recipe " + script).out;
+  const std::string out = in_detail("--mem 40 --recipe " + script).out;
   EXPECT_THAT(out, HasSubstr("--recipe-out new.sh\n  bash new.sh\n"));
 }
 

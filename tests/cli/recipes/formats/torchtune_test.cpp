@@ -136,9 +136,9 @@ TEST(Torchtune, SaysWhatTrainsNothing) {
 TEST(Torchtune, IsStartedByTune) {
   const Folder folder;
   const std::string file = folder.write("tune.yaml", std::string(kLlama) + kRest);
-  EXPECT_THAT(in_process("--recipe " + file + " --gpus 1 --mem 80").out,
+  EXPECT_THAT(in_detail("--recipe " + file + " --gpus 1 --mem 80").out,
               HasSubstr("tune run full_finetune_single_device --config " + file));
-  const std::string several = in_process("--recipe " + file + " --gpus 4 --mem 80").out;
+  const std::string several = in_detail("--recipe " + file + " --gpus 4 --mem 80").out;
   EXPECT_THAT(several, HasSubstr("tune run --nproc_per_node 4 full_finetune_distributed --config " + file));
   EXPECT_THAT(several, Not(HasSubstr("accelerate launch")));
 }
