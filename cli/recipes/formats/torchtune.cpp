@@ -156,11 +156,29 @@ std::optional<std::string> config_of_sizes(const RecipePlace& place, const Build
 }
 
 /// torchtune's Phi-3 has projections of its own where transformers' are joined: Llama's layers.
-std::optional<std::string> config_with_own_projections(const CatalogueEntry& entry) {
-  Json config = Json::parse(entry.config);
-  if (config.value("model_type", "") != "phi3") return std::nullopt;
+void separate_projections(Json& config) {
   config["model_type"] = "llama";
   for (const char* key : {"architectures", "auto_map", "rope_scaling", "sliding_window"}) config.erase(key);
+}
+
+/// torchtune's tower of Llama 3.2 Vision embeds the places of tiles by their row and column, transformers' by
+/// the aspect ratio. Source: torchtune 0.7 models/clip/_position_embeddings.py TilePositionalEmbedding.
+void embed_tiles_by_place(Json& config) {
+  Json& vision = config["vision_config"];
+  const auto tiles = vision.value("max_num_tiles", std::size_t{4});
+  vision["supported_aspect_ratios"] = Json(std::vector<Json>(tiles - 1, Json{1, 1}));
+}
+
+/// Returns the config of a known model that torchtune builds otherwise; nothing where it builds it alike.
+std::optional<std::string> config_as_built(const CatalogueEntry& entry) {
+  Json config = Json::parse(entry.config);
+  const std::string type = config.value("model_type", "");
+  if (type == "phi3")
+    separate_projections(config);
+  else if (type == "mllama")
+    embed_tiles_by_place(config);
+  else
+    return std::nullopt;
   return config.dump();
 }
 
@@ -169,7 +187,7 @@ std::optional<std::string> config_with_own_projections(const CatalogueEntry& ent
 RecipeOptions model(const RecipePlace& place, const Builder& builder) {
   const CatalogueEntry* entry = entry_of(builder);
   std::optional<std::string> config =
-      entry != nullptr ? config_with_own_projections(*entry) : config_of_sizes(place, builder);
+      entry != nullptr ? config_as_built(*entry) : config_of_sizes(place, builder);
   if (entry == nullptr && !config) {
     if (place.asked.has_model) return {};
     place.fail(in_quotes(builder.component),

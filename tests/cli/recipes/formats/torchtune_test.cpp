@@ -117,6 +117,15 @@ TEST(Torchtune, NamesWhatItDoesNotPlan) {
       testing::IsEmpty());
 }
 
+// The count is of the model that torchtune 0.7's builder makes; transformers' has 10,670,220,835.
+TEST(Torchtune, EmbedsTilesOfLlama32VisionByPlace) {
+  const json r = tuned(std::string("model:\n  _component_: "
+                                   "torchtune.models.llama3_2_vision.llama3_2_vision_11b\n") +
+                       kRest);
+  EXPECT_EQ(r.at("model").at("parameters"), 10629184035);
+  EXPECT_EQ(r.at("model").at("name"), "meta-llama/Llama-3.2-11B-Vision-Instruct");
+}
+
 TEST(Torchtune, ResolvesReferences) {
   const json r = tuned(std::string(kLlama) + kRest + "gradient_accumulation_steps: ${batch_size}\n");
   EXPECT_EQ(r.at("plans").at(0).at("strategy").at("gradient_accumulation_steps"), 2);
