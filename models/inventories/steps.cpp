@@ -264,20 +264,30 @@ std::optional<Json> document_at(const Json& steps, const ConfigFields& fields, c
               {"notes", steps.at("notes")}};
 }
 
+/// True of "inventories/steps/ARCHITECTURE.json" and of "…/ARCHITECTURE@VARIANT.json".
+bool is_of_architecture(std::string_view file, std::string_view architecture) {
+  constexpr std::string_view kFolder = "inventories/steps/";
+  if (!file.starts_with(kFolder)) return false;
+  file.remove_prefix(kFolder.size());
+  if (!file.starts_with(architecture)) return false;
+  file.remove_prefix(architecture.size());
+  return file.starts_with('.') || file.starts_with('@');
+}
+
 }  // namespace
 
 std::shared_ptr<const Recorded> recorded_steps(const ConfigFields& fields, const Model& model) {
-  const std::string file = "inventories/steps/" + model.shape.architecture + ".json";
   for (const embedded::EmbeddedFile& each : embedded::inventory_steps) {
-    if (each.name != file) continue;
+    if (!is_of_architecture(each.name, model.shape.architecture)) continue;
+    const std::string file(each.name);
     const Json steps = parse_json(each.text, file);
-    if (!is_alike(steps.at("where"), fields)) return nullptr;
+    if (!is_alike(steps.at("where"), fields)) continue;
     const std::optional<Json> document = document_at(steps, fields, model);
-    if (!document) return nullptr;
+    if (!document) continue;
     try {
       return read_recorded_model(JsonReader(*document, file)).recorded;
     } catch (const InputError&) {
-      return nullptr;  // layers follow each other as none were recorded
+      continue;  // layers follow each other as none were recorded
     }
   }
   return nullptr;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes steps/ARCHITECTURE.json: an architecture's recorded micro-steps with sizes as expressions over its config.
+"""Writes steps/ARCHITECTURE.json, or steps/ARCHITECTURE@VARIANT.json: an architecture's recorded micro-steps with sizes as expressions over its config.
 
-    python steps.py ARCHITECTURE RECORDING.zplan-model.json …
+    python steps.py ARCHITECTURE[@VARIANT] RECORDING.zplan-model.json …
 
 They are recordings (zplan trace) of one sequence of layers at widths without coincidences: no two sizes of one of
 them are equal by chance. Each number of a size's polynomial is then matched with a product of sizes that
@@ -185,7 +185,7 @@ def section(recording, tape, part, key):
     return [each for each in recording["sections"][about[key]] if not (isinstance(each, list) and each[0] == "compute")]
 
 
-FREE = re.compile(r"^_|_id$|_idx$|_types?$|layers|layer_|vocab|position|multiplier|scal|rope|theta|eps$|epsilon|time_step|dropout|init|range|^use_cache|^tie_|"
+FREE = re.compile(r"^_|_id$|_idx$|_types?$|layers|layer_|vocab|position|multiplier|scal|rope|theta|eps$|epsilon|time_step|dropout|init|range|^use_cache|"
                   r"^model_type|architectures|dtype|version|label|return_dict|output_|chunk_size_feed|is_encoder|problem|cache|num_logits|router|mtp_|nextn|rescale|expert|moe_|topk|n_group$|kernels")  # fmt: skip
 
 
@@ -287,7 +287,7 @@ def main():
     parser.add_argument("architecture")
     parser.add_argument("recordings", nargs="+", type=Path)
     given = parser.parse_args()
-    made, fit = document(given.architecture, [json.loads(each.read_text()) for each in given.recordings])
+    made, fit = document(given.architecture.partition("@")[0], [json.loads(each.read_text()) for each in given.recordings])
     (HERE / "steps").mkdir(exist_ok=True)
     path = HERE / "steps" / f"{given.architecture}.json"
     path.write_text(json.dumps(made, separators=(",", ":")) + "\n")

@@ -198,12 +198,19 @@ TEST(References, DescribedModelsAreAsMeasured) {
 }
 
 // Published text models at their real widths, of which no program and no recording was made: four by their
-// descriptors, four hybrids by recorded steps whose sizes are expressions over the config.
+// descriptors, four hybrids and Devstral 2 by recorded steps whose sizes are expressions over the config.
 TEST(References, PublishedTextModelsAreAsMeasured) {
   const std::vector<double> errors =
       errors_of("architectures/published_text.json", Statistic::allocated, 0.03);
-  EXPECT_EQ(errors.size(), 32U);
+  EXPECT_EQ(errors.size(), 36U);
   EXPECT_LE(median_of(errors), 1e-4);
+}
+
+// Published image-text models at their real widths: four with images, five on text alone.
+TEST(References, PublishedImageTextModelsAreAsMeasured) {
+  const std::vector<double> errors = errors_of("images/published.json", Statistic::allocated, 0.006);
+  EXPECT_EQ(errors.size(), 40U);
+  EXPECT_LE(median_of(errors), 5e-4);
 }
 
 // NF4 in language model, tower and projector, as transformers packs them; adapters on all linear layers.

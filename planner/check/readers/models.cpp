@@ -101,7 +101,7 @@ std::optional<Model> model_at(const JsonReader& config, Skip& skip) {
   if (std::find(known.begin(), known.end(), architecture) != known.end()) return read_config(config);
   if (auto model = recorded_model(config)) return model;
   if (config.has("vision_config") && image_text_model(config)) return read_config(config);
-  if (Model model = read_config(config); model.recorded) return model;
+  if (Model model = read_config(config); model.recorded || !model.analogue) return model;
   skip.add("architecture " + architecture);
   return std::nullopt;
 }
