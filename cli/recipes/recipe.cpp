@@ -55,7 +55,7 @@ std::optional<RecipeFormat> format_of_command(const std::vector<std::string>& co
 /// first.
 RecipeFormat format_of(const RecipeText& text) {
   using enum RecipeFormat;
-  constexpr std::array kOneTells{axolotl, accelerate, torchtune, llama_factory_v1};
+  constexpr std::array kOneTells{axolotl, accelerate, torchtune, llama_factory_v1, verl, openrlhf};
   constexpr std::array kMostTell{llama_factory, swift, trl};
   const auto found = [&](RecipeFormat format) {
     return std::ranges::count_if(recipe_table(format).telling,
@@ -314,6 +314,8 @@ const RecipeTable& recipe_table(RecipeFormat format) {
     case RecipeFormat::torchtune: return torchtune_table();
     case RecipeFormat::swift: return swift_table();
     case RecipeFormat::accelerate: return accelerate_table();
+    case RecipeFormat::openrlhf: return openrlhf_table();
+    case RecipeFormat::verl: return verl_table();
     case RecipeFormat::transformers: break;
   }
   return transformers_table();

@@ -26,11 +26,13 @@ enum class RecipeFormat {
   transformers,
   torchtune,
   swift,
-  accelerate
+  accelerate,
+  openrlhf,
+  verl
 };
 template <>
 struct EnumNames<RecipeFormat> {
-  static constexpr std::array<std::pair<RecipeFormat, std::string_view>, 8> table{
+  static constexpr std::array<std::pair<RecipeFormat, std::string_view>, 10> table{
       {{RecipeFormat::axolotl, "axolotl"},
        {RecipeFormat::llama_factory, "llama-factory"},
        {RecipeFormat::llama_factory_v1, "llama-factory-v1"},
@@ -38,7 +40,9 @@ struct EnumNames<RecipeFormat> {
        {RecipeFormat::transformers, "transformers"},
        {RecipeFormat::torchtune, "torchtune"},
        {RecipeFormat::swift, "swift"},
-       {RecipeFormat::accelerate, "accelerate"}}};
+       {RecipeFormat::accelerate, "accelerate"},
+       {RecipeFormat::openrlhf, "openrlhf"},
+       {RecipeFormat::verl, "verl"}}};
 };
 
 /// Options with their values, as they would be typed; kFlagGiven for a flag.

@@ -145,6 +145,8 @@ struct ImageTextParts {
 [[nodiscard]] const RecipeTable& torchtune_table();
 [[nodiscard]] const RecipeTable& swift_table();
 [[nodiscard]] const RecipeTable& accelerate_table();
+[[nodiscard]] const RecipeTable& openrlhf_table();
+[[nodiscard]] const RecipeTable& verl_table();
 
 [[nodiscard]] const RecipeTable& recipe_table(RecipeFormat format);
 

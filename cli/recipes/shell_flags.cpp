@@ -419,7 +419,8 @@ class FlagReader {
       made_.config = scalar_of(values.front());
       return;
     }
-    put(made_.root, {key_of(name), flag.line, flag.span, value_of(values, flag)});
+    const std::string key = key_of(name);
+    put_path(made_.root, key, {key, flag.line, flag.span, value_of(values, flag)});
   }
 
   Launched launched_;
@@ -440,8 +441,9 @@ bool trains_by_keys(const Launched& launched) {
 }
 
 bool has_flags(const Launched& launched) {
+  const bool overrides = launched.words.size() > 1 && assignment_in(launched.words[1]) != std::string::npos;
   return !launched.words.empty() && launched.words[0] != "-" && !launched.words[0].ends_with(':') &&
-         !launched.rest.empty();
+         (overrides || !launched.rest.empty());
 }
 
 bool names_config(const Launched& launched) {

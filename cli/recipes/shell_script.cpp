@@ -517,10 +517,26 @@ class Follower {
 
   // ---- files that the script writes
 
+  /// `read NAME <<END`: the name gets the document, without blanks around it and backslashes in front of line
+  /// ends. A name that is read from elsewhere stays open.
+  void read_document(const ShellNode& node, const ShellSyntax& in, const Fields& words, std::size_t depth) {
+    const std::string& name = words.back().text;
+    for (const ShellRedirect& each : node.redirects) {
+      if (!each.is_here_document || each.document >= in.documents.size()) continue;
+      std::string text = document(in.documents[each.document], depth);
+      for (std::size_t at = 0; (at = text.find("\\\n", at)) != std::string::npos;) text.replace(at, 2, " ");
+      constexpr std::string_view kBlanks = " \t\n";
+      text.erase(0, text.find_first_not_of(kBlanks));
+      text.erase(text.find_last_not_of(kBlanks) + 1);
+      if (text.size() <= kLongestValue) set(name, {.text = std::move(text), .line = words.back().line});
+    }
+  }
+
   /// echo, printf, cat and tee with a file, or nothing.
   std::optional<Status> written(const ShellNode& node, const ShellSyntax& in, const Fields& words,
                                 std::size_t depth) {
     const std::string& name = words[0].text;
+    if (name == "read" && words.size() > 1) return read_document(node, in, words, depth), Status(true);
     if (name != "echo" && name != "printf" && name != "cat" && name != "tee") return std::nullopt;
     std::optional<std::string> path;
     bool appends = false;

@@ -141,9 +141,11 @@ std::string lack_text(const Plan& plan, const Question& q) {
   if (figures.host_missing.value > 0)
     return fmt::format("needs {} of host memory per node",
                        both(figures.host_available + figures.host_missing, figures.host_available));
-  if (figures.short_moment != nullptr)
-    return fmt::format("runs out of memory in {}", moment_words(figures.short_moment->moment));
-  return "does not fit";
+  if (figures.short_moment == nullptr) return "does not fit";
+  const std::string_view moment = moment_words(figures.short_moment->moment);
+  for (const std::string& each : plan.why)
+    if (each.starts_with(moment)) return "lacks memory beside the steps: " + each.substr(0, each.find(" ("));
+  return fmt::format("runs out of memory in {}", moment);
 }
 
 std::string options_text(const OptionChanges& changes) {

@@ -202,7 +202,15 @@ const WriteKeys* write_keys(RecipeFormat format) {
        .checkpointing = "enable_activation_checkpointing",
        .checkpointed = "True",
        .unchecked = "False"},
-      {.format = accelerate}};
+      {.format = accelerate},
+      {.format = openrlhf,
+       .micro_batch = "train.micro_batch_size",
+       .checkpointing = "model.gradient_checkpointing_enable"},
+      {.format = verl,
+       .micro_batch = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
+       .checkpointing = "actor_rollout_ref.model.enable_gradient_checkpointing",
+       .checkpointed = "True",
+       .unchecked = "False"}};
   const auto found = std::ranges::find(all, format, &WriteKeys::format);
   return found == all.end() ? nullptr : &*found;
 }
