@@ -105,7 +105,8 @@ struct Model {
   std::optional<ImageRule> image_rule{};       ///< of one whose language model has no program
   /// PPO's value model, trained with the policy, and its reward model. Both return one number per token.
   std::shared_ptr<const Model> value{}, reward{};
-  std::string why_no_images{};  ///< why there is none, where its config says what no tower has
+  std::shared_ptr<const Model> teacher{};  ///< of gkd, frozen; none: it has this model's shape
+  std::string why_no_images{};             ///< why there is none, where its config says what no tower has
 };
 
 [[nodiscard]] Elements parameters(const Model& model);

@@ -27,6 +27,8 @@ constexpr std::int64_t kMostTiles = 1'000'000;
 constexpr std::int64_t kMostEvaluated = 1'000'000'000, kMostTrained = 1'000'000'000'000'000;
 /// Each is a set of tensors on every rank: a thousand take minutes to plan.
 constexpr std::int64_t kMostPlannedAdapters = 64;
+constexpr std::int64_t kMostTop = 1'000'000;
+constexpr std::int64_t kMostLayers = 10'000;
 constexpr std::int64_t kMostImages = 10'000, kMostImageTokens = 1'000'000;
 
 /// "1344x1008": width and height in pixels.
@@ -180,12 +182,16 @@ const std::vector<OptionSpec>& option_table() {
   using Conditions = std::vector<Condition>;
   const Conditions kNone;
   const Conditions kAdapters{{{"--method"}, {"lora", "qlora"}}}, kPacked{{{"--method"}, {"qlora"}}};
-  const Conditions kGenerated{{{"--objective"}, {"grpo", "ppo"}}}, kGroups{{{"--objective"}, {"grpo"}}};
+  const Conditions kFull{{{"--method"}, {"full"}}};
+  const Conditions kGenerated{{{"--objective"}, {"grpo", "ppo", "gkd"}}},
+      kGroups{{{"--objective"}, {"grpo"}}};
+  const Conditions kDistils{{{"--objective"}, {"gkd"}}};
+  const Conditions kFed{{{"--objective"}, {"grpo", "gkd"}}}, kPassed{{{"--objective"}, {"grpo", "ppo"}}};
   const Conditions kManyCompletions{{.options = {"--objective"},
                                      .words = objectives_but({"ppo"}),
                                      .because = ", which generates one completion of each prompt"},
                                     kGroups.front()};
-  const Conditions kColocated{{{"--objective"}, {"grpo"}}, {{"--rollout"}, {"colocate"}}};
+  const Conditions kColocated{{{"--objective"}, {"grpo", "gkd"}}, {{"--rollout"}, {"colocate"}}};
   const Conditions kValues{{{"--objective"}, {"ppo"}}};
   const Conditions kDeepSpeed{
       {{"--framework"}, frameworks([](const FrameworkSpec& each) { return each.reads_ds_config; })}};
@@ -205,6 +211,9 @@ const std::vector<OptionSpec>& option_table() {
   const Condition kTokens{.options = {"--objective"},
                           .words = objectives_but({"reward"}),
                           .because = ", which has no loss of tokens"};
+  const Condition kLabelled{.options = {"--objective"},
+                            .words = objectives_but({"reward", "gkd"}),
+                            .because = ", whose loss is of whole logits"};
   const Condition kNoFusedLoss{.options = {"--fused-loss"}, .is_excluded = true};
   const Condition kNoFusedHead{.options = {"--fused-head"}, .is_excluded = true};
   const Condition kNoChunks{.options = {"--loss-chunks"}, .is_excluded = true};
@@ -218,16 +227,16 @@ const std::vector<OptionSpec>& option_table() {
   const Conditions kSampled{kGivenSamples};
   const Conditions kTokenLoss{kTokens};
   const Conditions kChunked{kTokens, kNoFusedLoss};
-  const Conditions kFusedHead{kTokens, kNoFusedLoss, kNoChunks};
-  const Conditions kReferenced{{{"--objective"}, {"dpo", "kto", "grpo", "ppo"}},
+  const Conditions kFusedHead{kLabelled, kNoFusedLoss, kNoChunks};
+  const Conditions kReferenced{{{"--objective"}, {"dpo", "kto", "grpo", "ppo", "gkd"}},
                                {.options = {"--objective"}, .words = {"dpo", "kto", "grpo"}, .of = "adapter"},
                                {.options = {"--objective"}, .words = {"dpo", "kto"}, .of = "precomputed"},
-                               {.options = {"--objective"}, .words = {"grpo"}, .of = "none"}};
-  const Conditions kRollout{{{"--objective"}, {"grpo", "ppo"}},
-                            {.options = {"--objective"}, .words = {"grpo"}, .of = "colocate"},
-                            {.options = {"--objective"}, .words = {"grpo"}, .of = "server"}};
+                               {.options = {"--objective"}, .words = {"grpo", "gkd"}, .of = "none"}};
+  const Conditions kRollout{{{"--objective"}, {"grpo", "ppo", "gkd"}},
+                            {.options = {"--objective"}, .words = {"grpo", "gkd"}, .of = "colocate"},
+                            {.options = {"--objective"}, .words = {"grpo", "gkd"}, .of = "server"}};
   const Conditions kNf4{{{"--method"}, {"qlora"}}, {{"--quantization"}, {"nf4", "nf4-double"}}};
-  const Conditions kEngine{{{"--objective"}, {"grpo"}}, {{"--rollout"}, {"colocate", "server"}}};
+  const Conditions kEngine{{{"--objective"}, {"grpo", "gkd"}}, {{"--rollout"}, {"colocate", "server"}}};
   const Conditions kOneSize{
       kGivenSamples,
       {.options = {"--images"}, .is_excluded = true, .because = ", whose samples are all alike"}};
@@ -266,6 +275,16 @@ const std::vector<OptionSpec>& option_table() {
       {"--freeze", "LIST", kModel, kPlanning, "Frozen parts",
        "parts of an image-text model that are not trained: vision, projector [none]",
        several(special(OptionKind::word, set_freeze, {"vision", "projector"}, false))},
+      {"--train-tower", "", kModel, kPlanning, "Trained tower",
+       "train tower and projector of an image-text model whole beside the adapters (ms-swift's lora_llm)",
+       flag(training(&Training::trains_tower)), kAdapters},
+      {"--train-layers", "LIST", kModel, kPlanning, "Trained layers",
+       "layers that train, from 0, while all else is frozen (LLaMA-Factory's freeze) [all, and the rest of "
+       "the model]",
+       integers(training(&Training::trained_layers), 0, kMostLayers), kFull},
+      {"--expand-blocks", "N", kModel, kPlanning, "Added blocks",
+       "layers that are added as copies, one behind each of N groups, and train alone (LLaMA Pro) [none]",
+       integer(at(&Options::expanded_blocks), 1, kMostLayers), kFull},
       {"--images", "N", kModel, kPlanning, "Images per sample",
        "images in each sample of an image-text model [none: text alone]",
        integer(at(&Options::images, &ImageRequest::per_sample), 1, kMostImages), kSampled},
@@ -299,30 +318,47 @@ const std::vector<OptionSpec>& option_table() {
       {"--no-autocast-adapters", "", kModel, kPlanning, "Adapters in 16 bits",
        "keep adapters in the weights' type (peft's autocast_adapter_dtype=False)",
        flag(training(&Training::fp32_adapters), false), kAdapters},
-      {"--objective", "sft|dpo|orpo|simpo|kto|reward|grpo|ppo", kModel, kPlanning, "Objective",
+      {"--objective", "sft|dpo|orpo|simpo|kto|reward|grpo|ppo|gkd", kModel, kPlanning, "Objective",
        "training objective: next tokens (sft), pairs of answers (dpo, orpo, simpo, reward), single answers "
-       "(kto), generated completions (grpo; ppo, which trains a value model too) [sft]",
+       "(kto), generated completions (grpo; ppo, which trains a value model too), a teacher's probabilities "
+       "(gkd) [sft]",
        word(training(&Training::objective))},
       {"--reference", "KIND", kModel, kPlanning, "Reference model",
        "reference model of dpo, kto, grpo and ppo: copy, adapters-off, adapter (a frozen copy of the "
-       "adapters), precomputed, none (grpo) [adapters-off, without adapters copy; grpo: none]",
+       "adapters), precomputed, none (grpo); gkd's teacher: copy (--teacher), adapters-off (the student), "
+       "none "
+       "(on a server) [adapters-off, without adapters copy; grpo: none; gkd: copy]",
        word(training(&Training::reference)), kReferenced},
+      {"--teacher", "NAME", kModel, kPlanning, "Teacher",
+       "frozen model whose probabilities are learnt under gkd, named as in --model",
+       name(at(&Options::teacher), NamesOf::models, true), kDistils},
+      {"--divergence", "mixture|forward|reverse", kModel, kPlanning, "Divergence",
+       "divergence of student and teacher under gkd: Jensen-Shannon's of their mixture (0 < beta < 1), or "
+       "Kullback-Leibler's forward (beta 0) or reverse (beta 1) [mixture]",
+       word(training(&Training::distillation, &Distillation::divergence)), kDistils},
+      {"--teacher-top", "N", kModel, kPlanning, "Teacher's tokens",
+       "most probable tokens of the teacher that gkd's loss is of (gkd_logits_topk) [the whole vocabulary]",
+       integer(training(&Training::distillation, &Distillation::top), 1, kMostTop), kDistils},
+      {"--label-loss", "", kModel, kPlanning, "Labels' loss",
+       "add the cross-entropy of the labels to gkd's loss (ms-swift's sft_alpha)",
+       flag(training(&Training::distillation, &Distillation::adds_likelihood)), kDistils},
       {"--generations", "G", kModel, kPlanning, "Completions per prompt",
        "completions that grpo generates for each prompt [8]",
        integer(rollout(&Rollout::generations), 2, 65'536), kManyCompletions},
       {"--completion-length", "C", kModel, kPlanning, "Completion length",
-       "tokens of --seq that grpo and ppo generate; the others are the prompt [half of --seq]",
+       "tokens of --seq that grpo, ppo and gkd generate; the others are the prompt [half of --seq; gkd: "
+       "nothing is generated]",
        integer(rollout(&Rollout::completion_length), 1, kLongestSequence), kGenerated},
       {"--steps-per-generation", "N", kModel, kPlanning, "Steps per generation",
-       "micro-steps that grpo trains on one generation [those of the fewest optimizer steps that hold whole "
-       "groups]",
-       integer(rollout(&Rollout::steps_per_generation), 1, kMostSteps), kGroups},
+       "micro-steps that grpo and gkd train on one generation [those of the fewest optimizer steps that hold "
+       "whole groups; gkd: 1]",
+       integer(rollout(&Rollout::steps_per_generation), 1, kMostSteps), kFed},
       {"--iterations", "N", kModel, kPlanning, "Passes per generation",
        "passes over each generation (num_iterations; num_ppo_epochs) [1; ppo: 4]",
-       integer(rollout(&Rollout::iterations), 1, kMostSteps), kGenerated},
+       integer(rollout(&Rollout::iterations), 1, kMostSteps), kPassed},
       {"--rollout", "ENGINE", kModel, kPlanning, "What generates",
        "engine that generates: vLLM on the training GPUs (colocate), vLLM on GPUs of its own (server), or "
-       "the trainer (trainer) [colocate; ppo: trainer]",
+       "the trainer (trainer) [colocate; ppo, gkd: trainer]",
        word(rollout(&Rollout::engine)), kRollout},
       {"--vllm-memory", "SHARE", kModel, kPlanning, "vLLM's memory share",
        "share of each GPU's memory that colocated vLLM uses (vllm_gpu_memory_utilization) [0.3]",
@@ -397,7 +433,7 @@ const std::vector<OptionSpec>& option_table() {
        "tensor-parallel degrees to consider, such as 1,4 [1 and powers of two up to a node]",
        integers(space(&SearchSpace::tensor_parallel), 1, kMostDegree, kDegrees), kNone, "", lint},
       {"--sp", "LIST", kSearch, kPlans | search | fit | check | lint, "Sequence parallel",
-       "sequence-parallel degrees to consider (DeepSpeed Ulysses), such as 1,8 [1]",
+       "sequence-parallel degrees to consider (Ulysses: of DeepSpeed, or of ms-swift), such as 1,8 [1]",
        integers(space(&SearchSpace::sequence_parallel), 1, kMostDegree, kDegrees)},
       {"--cp", "LIST", kSearch, kPlans | search | fit | check, "Context parallel",
        "context-parallel degrees to consider (ring attention with FSDP2), such as 1,8 [1]",

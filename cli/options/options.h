@@ -95,6 +95,8 @@ struct Options {
   HubSite hub{HubSite::huggingface};        ///< where models are looked for that nothing here knows
   bool offline{};                           ///< no hub is asked
   std::string value_model, reward_model;    ///< of PPO; empty: the policy's shape
+  std::string teacher;                      ///< of gkd; empty: none is named
+  std::int64_t expanded_blocks{};           ///< layers added to the model, which train alone
   ImageRequest images;                      ///< of each sample
   std::string lengths;  ///< of the data set's samples: a file, or mean, spread and limit; empty: all alike
   Batching batching{Batching::padded};

@@ -129,6 +129,10 @@ void check_engine_share(const Question& q) {
                              : std::string("accepted: with a larger --vllm-tp, or --rollout server"));
 }
 
+std::string_view reference_word(const Training& training) {
+  return to_name(reference_of(training).value_or(ReferenceModel::none));
+}
+
 /// The model that `option` names, as it gives each token a number; where it is not given the policy's shape.
 std::shared_ptr<const Model> scorer(const std::string& option, const std::string& given, const Model& policy,
                                     const ModelSearch& search) {
@@ -152,9 +156,77 @@ void add_ppo(const Options& options, const ModelSearch& search, Question& q) {
   q.training.keeps_cache = true;
 }
 
+/// Adds the teacher of gkd, and what generates: nothing, unless an option says that the student does.
+void add_teacher(const Options& options, const ModelSearch& search, Question& q) {
+  if (!distils(q.training)) return;
+  Training& training = q.training;
+  training.distillation.on_policy = options.has("--rollout") || options.has("--completion-length");
+  training.rollout.generations = 1;
+  if (!options.has("--rollout")) training.rollout.engine = RolloutEngine::trainer;
+  const bool is_copy = reference_of(training) == ReferenceModel::copy;
+  if (!is_copy && !options.teacher.empty())
+    throw InputError("--teacher", fmt::format("beside --reference {}", reference_word(training)),
+                     "accepted: with --reference copy");
+  if (reference_of(training) == std::nullopt && training.distillation.top == 0)
+    throw InputError("--reference", "none: a teacher on a server sends its most probable tokens",
+                     "accepted: with --teacher-top N");
+  if (!is_copy) return;
+  if (options.teacher.empty() && !options.has("--reference"))
+    throw InputError("--objective", "gkd without a teacher",
+                     "accepted: with --teacher NAME, or --reference copy, adapters-off, none");
+  try {
+    if (!options.teacher.empty())
+      q.model.teacher = std::make_shared<const Model>(resolve_model(options.teacher, search));
+  } catch (const InputError& error) {
+    throw error.place() == "--model" ? InputError("--teacher", error.found(), error.accepted()) : error;
+  }
+}
+
+/// Adds a copy behind each of as many groups of layers, which train alone. Source: LLaMA-Factory 0.9.5
+/// scripts/llama_pro.py; ms-swift 4.6 swift/tuners/llamapro.py.
+void expand_blocks(std::int64_t blocks, Question& q) {
+  if (blocks == 0) return;
+  Model& model = q.model;
+  const auto layers = static_cast<std::int64_t>(model.inventory.layers.size());
+  if (layers % blocks != 0)
+    throw InputError("--expand-blocks", fmt::format("{} of {} layers", blocks, layers),
+                     "accepted: a divisor of the number of layers");
+  if (model.recorded || model.analogue)
+    throw InputError("--expand-blocks", for_described_models("added layers"), "accepted: such a model");
+  std::vector<std::size_t> all;
+  for (std::int64_t i = 0; i < layers; ++i) {
+    all.push_back(model.inventory.layers[static_cast<std::size_t>(i)]);
+    if ((i + 1) % (layers / blocks) != 0) continue;
+    q.training.trained_layers.push_back(static_cast<std::int64_t>(all.size()));
+    all.push_back(all.back());
+  }
+  model.inventory.layers = std::move(all);
+  model.shape.layers += blocks;
+}
+
+/// Layers of the model that train.
+void check_trained_parts(const Options& options, const Question& q) {
+  const auto layers = static_cast<std::int64_t>(q.model.inventory.layers.size());
+  for (const std::int64_t each : q.training.trained_layers)
+    if (each >= layers)
+      throw InputError("--train-layers", fmt::format("{}: the model has {} layers", each, layers),
+                       fmt::format("accepted: from 0 to {}", layers - 1));
+  if (!q.training.trained_layers.empty() && (q.model.recorded || q.model.analogue))
+    throw InputError("--train-layers", for_described_models("freezing layers"), "accepted: such a model");
+  if (options.has("--train-layers") && options.has("--expand-blocks"))
+    throw InputError("--train-layers", "beside --expand-blocks", "accepted: one of the two");
+  bool has_trained = false;
+  for_each_tensor(q.model.inventory, [&](const Tensor& tensor, int layer) {
+    has_trained = has_trained || (q.training.trains_tower && trains(q.training, tensor, layer));
+  });
+  if (q.training.trains_tower && !has_trained)
+    throw InputError("--train-tower", fmt::format("{} has no tower", q.model.name),
+                     "accepted: with an image-text model whose tower is known");
+}
+
 /// Completions within the sample, and an engine that starts.
 void check_rollout(const Question& q) {
-  if (!generates(q.training)) return;
+  if (!rolls_out(q.training)) return;
   const Rollout& rollout = q.training.rollout;
   const std::int64_t completion = completion_tokens(q.training), whole = q.training.sequence_length;
   if (completion >= whole)
@@ -245,14 +317,17 @@ Request requested(const Options& options, const Environment& environment) {
       q.cluster.gpus, [&](std::string_view option) { return is_chosen(options, option); });
   if (q.training.objective == Objective::reward) make_reward_model(q.model, q.training);
   add_ppo(options, model_search(options, environment), q);
+  add_teacher(options, model_search(options, environment), q);
+  expand_blocks(options.expanded_blocks, q);
   // Prompts are padded on the left and completions on the right.
-  if (generates(q.training)) q.training.padding_mask = true;
+  if (rolls_out(q.training)) q.training.padding_mask = true;
   if (!options.ds_config.empty()) request.warnings = apply_ds_config(options, request.question);
   add_images(options, request.question);
   add_lengths(options, request.question);
   choose_defaults(options, request.question);
   check_rollout(request.question);
   exclude_frozen(request.question);
+  check_trained_parts(options, request.question);
   const bool free_micro_batch = !options.has("--micro-batch") && request.question.space.micro_batch_size;
   request.question.space.micro_batch_follows =
       free_micro_batch && options.has("--global-batch") && options.has("--grad-accum");

@@ -26,7 +26,6 @@ struct NearestOptimizer {
 
 constexpr std::string_view kSame = "its states are of the same size";
 constexpr std::string_view kLess = "its states are smaller";
-constexpr std::string_view kHalf = "its states are half as large";
 constexpr std::string_view kLowRank = "its states are of a lower rank, and smaller";
 constexpr std::string_view kKahan = "three states in the type of 16-bit weights are planned as two in fp32";
 constexpr std::string_view kThird = "it keeps a third state";
@@ -42,8 +41,6 @@ constexpr std::array kNearest{
     NearestOptimizer{"adamw_torch_npu_fused", "adamw", ""},
     NearestOptimizer{"adamw_torch_8bit", "adamw8bit", kSame},
     NearestOptimizer{"ao_adamw_8bit", "adamw8bit", kSame},
-    NearestOptimizer{"adamw_torch_4bit", "adamw8bit", kHalf},
-    NearestOptimizer{"ao_adamw_4bit", "adamw8bit", kHalf},
     NearestOptimizer{"ao_adamw_fp8", "adamw8bit", kSame},
     NearestOptimizer{"adamw_anyprecision", "adamw", kLess},
     NearestOptimizer{"adopt_adamw", "adamw", kSame},

@@ -316,6 +316,10 @@ namespace {
 
 using nlohmann::json;
 
+/// Formats over whose weights, which stay packed, adapters can train. Source: transformers 5.23
+/// quantizers/quantizer_*.py is_trainable; axolotl 0.19 integrations/kernels (modelopt).
+constexpr std::array<std::string_view, 5> kTrainable{"aqlm", "compressed-tensors", "eetq", "fp8", "modelopt"};
+
 constexpr std::string_view kPlanned =
     "accepted: models in 16 bits, or packed by GPTQ (4 or 8 bits), AWQ (4 bits) or bitsandbytes (nf4, int8)";
 
@@ -346,6 +350,15 @@ std::string quantization_of(const json& packing) {
   return is_on("bnb_4bit_use_double_quant") ? "nf4-double" : "nf4";
 }
 
+/// Weights of another format under adapters are planned in 16 bits, which take more.
+RecipeOptions as_wide(const RecipePlace& place, const std::string& name, std::string_view method) {
+  if (std::ranges::find(kTrainable, method) == kTrainable.end() || !trains_adapters(place))
+    place.fail(in_quotes(name), std::string(kPlanned));
+  place.not_planned(
+      fmt::format("weights packed by {} are planned in 16 bits, which take more memory", method));
+  return {};
+}
+
 }  // namespace
 
 bool trains_adapters(const RecipePlace& place) {
@@ -374,7 +387,7 @@ RecipeOptions as_packed_model(const RecipePlace& place) {
                  std::string(kPlanned));
   } else if (const PackedName* packed = packed_name(name); packed != nullptr && !packed->method.empty()) {
     quantization = packed->quantization;
-    if (quantization.empty()) place.fail(in_quotes(name), std::string(kPlanned));
+    if (quantization.empty()) return as_wide(place, name, packed->method);
     if (packed->partly)
       place.not_planned(
           "the layers that this copy leaves in 16 bits are planned in 4: it takes more memory than planned");

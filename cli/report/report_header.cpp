@@ -103,8 +103,11 @@ std::vector<std::string> cluster_lines(const Question& q) {
 }
 
 std::string method_words(const Training& t) {
+  if (t.method == Method::full && !t.trained_layers.empty())
+    return fmt::format("fine-tuning of {} alone",
+                       plural(static_cast<std::int64_t>(t.trained_layers.size()), "layer"));
   if (t.method == Method::full) return "full fine-tuning";
-  if (t.method == Method::lora) return "LoRA";
+  if (t.method == Method::lora) return t.trains_tower ? "LoRA beside a tower that trains whole" : "LoRA";
   if (shards_packed(t))
     return fmt::format("QLoRA ({} stored in {})", to_name(t.quantization), to_name(t.quant_storage));
   return fmt::format("QLoRA ({})", to_name(t.quantization));
@@ -114,7 +117,8 @@ std::string method_words(const Training& t) {
 std::string rollout_words(const Training& t) {
   const Rollout& rollout = t.rollout;
   std::string of = fmt::format("{} of {} tokens generated", completion_tokens(t), t.sequence_length);
-  if (!trains_values(t)) of += fmt::format(", {} completions of each prompt", rollout.generations);
+  if (!trains_values(t) && !distils(t))
+    of += fmt::format(", {} completions of each prompt", rollout.generations);
   switch (rollout.engine) {
     case RolloutEngine::trainer: return of + " by the trainer itself";
     case RolloutEngine::server: return of + " by vLLM on GPUs of its own";
@@ -124,9 +128,23 @@ std::string rollout_words(const Training& t) {
                           rollout.sleep_level);
 }
 
+/// Returns text such as "gkd, teacher Qwen/Qwen2.5-14B-Instruct; ".
+std::string teacher_words(const Question& q) {
+  const Training& t = q.training;
+  std::string teacher = "on a server";
+  if (const auto reference = reference_of(t))
+    teacher = *reference != ReferenceModel::copy ? "the student itself"
+              : q.model.teacher                  ? q.model.teacher->name
+                                                 : "a copy of the model";
+  const std::string generated = rolls_out(t) ? ": " + rollout_words(t) : "";
+  return fmt::format("gkd, teacher {}{}; ", teacher, generated);
+}
+
 /// Returns the objective, such as "dpo, reference a copy"; empty for next tokens.
-std::string objective_words(const Training& t) {
+std::string objective_words(const Question& q) {
+  const Training& t = q.training;
   if (t.objective == Objective::sft) return "";
+  if (distils(t)) return teacher_words(q);
   const auto reference = reference_of(t);
   const std::string against = reference ? fmt::format(", reference {}", to_name(*reference)) : "";
   if (generates(t)) return fmt::format("{}{}: {}; ", to_name(t.objective), against, rollout_words(t));
@@ -172,10 +190,11 @@ bool any_named(const std::vector<Plan>& plans) {
 std::string training_line(const Report& report) {
   const Training& t = report.question.training;
   if (report.found != nullptr)
-    return objective_words(t) + fmt::format("{}, {}, {}; samples of {} tokens; {} attention{}",
-                                            method_words(t), precision_words(t), to_name(t.optimizer),
-                                            t.sequence_length, to_name(t.attention), variant_words(t));
-  return objective_words(t) +
+    return objective_words(report.question) + fmt::format("{}, {}, {}; samples of {} tokens; {} attention{}",
+                                                          method_words(t), precision_words(t),
+                                                          to_name(t.optimizer), t.sequence_length,
+                                                          to_name(t.attention), variant_words(t));
+  return objective_words(report.question) +
          fmt::format("{}{}, {}, {}; {}; {} checkpointing, {} attention{}", spec(t.framework).title,
                      method_words(t), precision_words(t), to_name(t.optimizer), batch_words(report),
                      to_name(report.question.space.checkpointing), to_name(t.attention), variant_words(t)) +

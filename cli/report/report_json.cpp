@@ -132,6 +132,17 @@ Json rollout_json(const Model& model, const Training& training) {
   return json;
 }
 
+/// Returns the settings of learning a teacher's probabilities.
+Json distillation_json(const Model& model, const Training& training) {
+  const Distillation& about = training.distillation;
+  const bool is_named = reference_of(training) == ReferenceModel::copy && model.teacher;
+  Json json = {{"teacher", is_named ? Json(model.teacher->name) : Json(nullptr)},
+               {"divergence", name_json(about.divergence)}};
+  if (about.top > 0) json["teacher_top"] = about.top;
+  if (about.adds_likelihood) json["label_loss"] = true;
+  return json;
+}
+
 /// The modules that get adapters: of "q_v" those of this model's queries and values.
 std::vector<std::string> adapted_modules(const Model& model, const LoraTargets& targets) {
   if (targets.modules != std::vector<std::string>{"q_v"}) return targets.modules;
@@ -170,7 +181,10 @@ Json training_json(const Model& model, const Training& training, Framework frame
     const auto reference = reference_of(training);
     json["reference"] = reference ? name_json(*reference) : Json(nullptr);
   }
-  if (generates(training)) json["rollout"] = rollout_json(model, training);
+  if (rolls_out(training)) json["rollout"] = rollout_json(model, training);
+  if (distils(training)) json["distillation"] = distillation_json(model, training);
+  if (!training.trained_layers.empty()) json["trained_layers"] = training.trained_layers;
+  if (training.trains_tower) json["trains_tower"] = true;
   if (training.fused_head) json["fused_head"] = true;
   if (training.loss_shift != LossShift::labels) json["loss_shift"] = name_json(training.loss_shift);
   if (training.modules.kernels != LayerKernels{}) json["kernels"] = training.modules.kernels.name;

@@ -1417,6 +1417,62 @@
         <translation>每次生成的遍数</translation>
     </message>
     <message>
+        <source>Trained tower</source>
+        <translation>训练视觉塔</translation>
+    </message>
+    <message>
+        <source>train tower and projector of an image-text model whole beside the adapters (ms-swift&apos;s lora_llm)</source>
+        <translation>在适配器之外，完整训练图文模型的视觉塔和投影层（ms-swift 的 lora_llm）</translation>
+    </message>
+    <message>
+        <source>Trained layers</source>
+        <translation>训练的层</translation>
+    </message>
+    <message>
+        <source>layers that train, from 0, while all else is frozen (LLaMA-Factory&apos;s freeze) [all, and the rest of the model]</source>
+        <translation>要训练的层，从 0 编号，其余全部冻结（LLaMA-Factory 的 freeze）[所有层及模型其余部分]</translation>
+    </message>
+    <message>
+        <source>Added blocks</source>
+        <translation>新增的层</translation>
+    </message>
+    <message>
+        <source>layers that are added as copies, one behind each of N groups, and train alone (LLaMA Pro) [none]</source>
+        <translation>在 N 组层的每组之后各加一层副本，只训练这些层（LLaMA Pro）[无]</translation>
+    </message>
+    <message>
+        <source>Teacher</source>
+        <translation>教师模型</translation>
+    </message>
+    <message>
+        <source>frozen model whose probabilities are learnt under gkd, named as in --model</source>
+        <translation>gkd 下要学习其概率的冻结模型，名称同 --model</translation>
+    </message>
+    <message>
+        <source>Divergence</source>
+        <translation>散度</translation>
+    </message>
+    <message>
+        <source>divergence of student and teacher under gkd: Jensen-Shannon&apos;s of their mixture (0 &lt; beta &lt; 1), or Kullback-Leibler&apos;s forward (beta 0) or reverse (beta 1) [mixture]</source>
+        <translation>gkd 下学生与教师的散度：二者混合的 Jensen-Shannon 散度（0 &lt; beta &lt; 1），或正向（beta 0）、反向（beta 1）的 Kullback-Leibler 散度 [mixture]</translation>
+    </message>
+    <message>
+        <source>Teacher&apos;s tokens</source>
+        <translation>教师的词元</translation>
+    </message>
+    <message>
+        <source>most probable tokens of the teacher that gkd&apos;s loss is of (gkd_logits_topk) [the whole vocabulary]</source>
+        <translation>gkd 的损失所用的教师最可能的词元数（gkd_logits_topk）[整个词表]</translation>
+    </message>
+    <message>
+        <source>Labels&apos; loss</source>
+        <translation>标签损失</translation>
+    </message>
+    <message>
+        <source>add the cross-entropy of the labels to gkd&apos;s loss (ms-swift&apos;s sft_alpha)</source>
+        <translation>在 gkd 的损失上加标签的交叉熵（ms-swift 的 sft_alpha）</translation>
+    </message>
+    <message>
         <source>What generates</source>
         <translation>生成方式</translation>
     </message>
@@ -1537,8 +1593,8 @@
         <translation>专家并行组中第一个 rank 的行数，为平均值的 S 倍 [balanced]</translation>
     </message>
     <message>
-        <source>sequence-parallel degrees to consider (DeepSpeed Ulysses), such as 1,8 [1]</source>
-        <translation>序列并行度（DeepSpeed Ulysses），如 1,8 [1]</translation>
+        <source>sequence-parallel degrees to consider (Ulysses: of DeepSpeed, or of ms-swift), such as 1,8 [1]</source>
+        <translation>序列并行度（Ulysses：DeepSpeed 或 ms-swift），如 1,8 [1]</translation>
     </message>
     <message>
         <source>context-parallel degrees to consider (ring attention with FSDP2), such as 1,8 [1]</source>
@@ -1769,32 +1825,32 @@
         <translation>适配器与权重同类型（peft 的 autocast_adapter_dtype=False）</translation>
     </message>
     <message>
-        <source>training objective: next tokens (sft), pairs of answers (dpo, orpo, simpo, reward), single answers (kto), generated completions (grpo; ppo, which trains a value model too) [sft]</source>
-        <translation>训练目标：下一个词元、成对回答（dpo、orpo、simpo、reward）、单个回答（kto）或对自行生成的回答的奖励（grpo；ppo 同时训练价值模型）[sft]</translation>
+        <source>training objective: next tokens (sft), pairs of answers (dpo, orpo, simpo, reward), single answers (kto), generated completions (grpo; ppo, which trains a value model too), a teacher&apos;s probabilities (gkd) [sft]</source>
+        <translation>训练目标：下一个词元、成对回答（dpo、orpo、simpo、reward）、单个回答（kto）、对自行生成的回答的奖励（grpo；ppo 同时训练价值模型）或教师模型的概率（gkd）[sft]</translation>
     </message>
     <message>
-        <source>reference model of dpo, kto, grpo and ppo: copy, adapters-off, adapter (a frozen copy of the adapters), precomputed, none (grpo) [adapters-off, without adapters copy; grpo: none]</source>
-        <translation>dpo、kto、grpo 和 ppo 的参考：copy、adapters-off、adapter（适配器的冻结副本）、precomputed、none（grpo）[adapters-off，无适配器时 copy；grpo：none]</translation>
+        <source>reference model of dpo, kto, grpo and ppo: copy, adapters-off, adapter (a frozen copy of the adapters), precomputed, none (grpo); gkd&apos;s teacher: copy (--teacher), adapters-off (the student), none (on a server) [adapters-off, without adapters copy; grpo: none; gkd: copy]</source>
+        <translation>dpo、kto、grpo 和 ppo 的参考：copy、adapters-off、adapter（适配器的冻结副本）、precomputed、none（grpo）；gkd 的教师：copy（--teacher）、adapters-off（学生自身）、none（在服务器上）[adapters-off，无适配器时 copy；grpo：none；gkd：copy]</translation>
     </message>
     <message>
         <source>completions that grpo generates for each prompt [8]</source>
         <translation>grpo 下每个提示的回答数 [8]</translation>
     </message>
     <message>
-        <source>tokens of --seq that grpo and ppo generate; the others are the prompt [half of --seq]</source>
-        <translation>grpo 和 ppo 下 --seq 中生成的词元数；其余为提示 [一半]</translation>
+        <source>tokens of --seq that grpo, ppo and gkd generate; the others are the prompt [half of --seq; gkd: nothing is generated]</source>
+        <translation>grpo、ppo 和 gkd 下 --seq 中生成的词元数；其余为提示 [一半；gkd：不生成]</translation>
     </message>
     <message>
-        <source>micro-steps that grpo trains on one generation [those of the fewest optimizer steps that hold whole groups]</source>
-        <translation>grpo 下一次生成供给的微步数 [容纳完整分组的最少优化器步]</translation>
+        <source>micro-steps that grpo and gkd train on one generation [those of the fewest optimizer steps that hold whole groups; gkd: 1]</source>
+        <translation>grpo 和 gkd 下一次生成供给的微步数 [容纳完整分组的最少优化器步；gkd：1]</translation>
     </message>
     <message>
         <source>passes over each generation (num_iterations; num_ppo_epochs) [1; ppo: 4]</source>
         <translation>对生成内容训练的遍数（num_iterations；num_ppo_epochs）[1；ppo：4]</translation>
     </message>
     <message>
-        <source>engine that generates: vLLM on the training GPUs (colocate), vLLM on GPUs of its own (server), or the trainer (trainer) [colocate; ppo: trainer]</source>
-        <translation>由谁生成：与各进程同卡的 vLLM（colocate）、独立 GPU 上的 vLLM（server）或训练器自身（trainer）[colocate；ppo：trainer]</translation>
+        <source>engine that generates: vLLM on the training GPUs (colocate), vLLM on GPUs of its own (server), or the trainer (trainer) [colocate; ppo, gkd: trainer]</source>
+        <translation>由谁生成：与各进程同卡的 vLLM（colocate）、独立 GPU 上的 vLLM（server）或训练器自身（trainer）[colocate；ppo、gkd：trainer]</translation>
     </message>
     <message>
         <source>share of each GPU&apos;s memory that colocated vLLM uses (vllm_gpu_memory_utilization) [0.3]</source>
@@ -1933,8 +1989,8 @@
         <translation>模型计算所用的数据类型 [bf16]</translation>
     </message>
     <message>
-        <source>optimizer: adamw, adamw8bit, sgd, sgd-momentum, adafactor, lion, muon [adamw]</source>
-        <translation>优化器：adamw、adamw8bit、sgd、sgd-momentum、adafactor、lion、muon [adamw]</translation>
+        <source>optimizer: adamw, adamw8bit, adamw4bit, sgd, sgd-momentum, adafactor, lion, muon [adamw]</source>
+        <translation>优化器：adamw、adamw8bit、adamw4bit、sgd、sgd-momentum、adafactor、lion、muon [adamw]</translation>
     </message>
     <message>
         <source>keep no fp32 copy of 16-bit weights</source>

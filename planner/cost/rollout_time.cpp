@@ -110,7 +110,7 @@ RolloutTime rollout_time(const Model& model, const Training& training, const Str
 
 RolloutTime rollout_time(const Model& model, const Training& training, const Strategy& strategy,
                          const Cluster& cluster) {
-  if (!generates(training)) return {};
+  if (!rolls_out(training)) return {};
   if (trains_values(training))
     return rollout_time(model, training, strategy, cluster,
                         chunk_time(record_prediction(model, training, strategy, prompt_tokens(training)),

@@ -12,6 +12,12 @@ namespace zplan {
 /// Adds what neither can do.
 void check_torch(const Training& training, const Strategy& strategy, Reasons& reasons);
 
+/// Adds why ranks cannot exchange tokens for heads (ms-swift's sequence_parallel_size). Source: ms-swift 4.6
+/// swift/sequence_parallel/sequence_parallel.py.
+void check_ulysses(const Model& model, const Training& training, const Strategy& strategy, Reasons& reasons);
+/// Warns of what that is planned without.
+[[nodiscard]] Reasons ulysses_warnings(const Training& training, const Strategy& strategy);
+
 /// bitsandbytes' optimizers are CUDA kernels.
 void check_offloaded_optimizer(const Training& training, Reasons& reasons);
 

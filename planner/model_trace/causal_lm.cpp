@@ -26,12 +26,14 @@ struct LayerClass {
   bool sliding{}, rotates{}, is_first_of_mask{};
   int place{};
   std::size_t deepstack{};  ///< of those that have features of images added behind them, which one; 0: none
+  bool trains{};            ///< it is one of Training::trained_layers
   bool operator==(const LayerClass&) const = default;
 };
 
 /// Outline holds one layer of each class, in order, and the class of each layer.
 struct Outline {
   std::vector<LayerClass> classes;
+  std::vector<std::int64_t> example;  ///< the first layer of each class
   std::vector<std::size_t> of_layer;
 };
 
@@ -69,7 +71,8 @@ std::size_t deepstack_of(const Model& model) {
   return model.vision ? model.vision->tower.deepstack.size() : 0;
 }
 
-Outline outline(const Model& model, CheckpointOffload offload, std::int64_t stages, std::int64_t stage) {
+Outline outline(const Model& model, const Training& training, CheckpointOffload offload, std::int64_t stages,
+                std::int64_t stage) {
   Outline result;
   const std::size_t count = model.inventory.layers.size();
   const auto first =
@@ -79,17 +82,25 @@ Outline outline(const Model& model, CheckpointOffload offload, std::int64_t stag
     const bool sliding = slides(model.shape, layer);
     const bool is_first = std::none_of(result.classes.begin(), result.classes.end(),
                                        [&](const LayerClass& each) { return each.sliding == sliding; });
-    const LayerClass own{model.inventory.layers[i],   sliding,
-                         rotates(model.shape, layer), is_first,
-                         place_of(i, count, offload), layer < deepstack_of(model) ? layer + 1 : 0};
+    const LayerClass own{model.inventory.layers[i],
+                         sliding,
+                         rotates(model.shape, layer),
+                         is_first,
+                         place_of(i, count, offload),
+                         layer < deepstack_of(model) ? layer + 1 : 0,
+                         std::ranges::find(training.trained_layers, static_cast<std::int64_t>(i)) !=
+                             training.trained_layers.end()};
     auto at = std::find(result.classes.begin(), result.classes.end(), own);
-    if (at == result.classes.end()) at = result.classes.insert(at, own);
+    if (at == result.classes.end()) {
+      at = result.classes.insert(at, own);
+      result.example.push_back(static_cast<std::int64_t>(i));
+    }
     result.of_layer.push_back(static_cast<std::size_t>(at - result.classes.begin()));
   }
   return result;
 }
 
-Tensor parameter_tensor(const Program& p, const zplan::Tensor& about, bool trainable) {
+Tensor parameter_tensor(const Program& p, const zplan::Tensor& about, bool added) {
   Tensor tensor;
   Dimensions sizes(about.shape);
   const std::int64_t t = p.strategy.layout.tensor;
@@ -98,8 +109,7 @@ Tensor parameter_tensor(const Program& p, const zplan::Tensor& about, bool train
     divided = elements_on_rank(about, t, 0).value / (about.elements().value / divided);
   }
   tensor.layout = Layout::contiguous(std::move(sizes));
-  const bool is_adapter = p.training.method != Method::full && trainable && !is_saved_copy(about);
-  tensor.type = is_adapter ? p.adapters : p.weights;
+  tensor.type = added && !is_saved_copy(about) ? p.adapters : p.weights;
   return tensor;
 }
 
@@ -111,8 +121,8 @@ bool is_head_norm(const zplan::Tensor& about) {
          (module.ends_with("q_norm") || module.ends_with("k_norm"));
 }
 
-void add_parameter(Program& p, Parameters& list, const zplan::Tensor& about, bool trainable) {
-  Parameter parameter{&about, parameter_tensor(p, about, trainable),
+void add_parameter(Program& p, Parameters& list, const zplan::Tensor& about, bool trainable, bool added) {
+  Parameter parameter{&about, parameter_tensor(p, about, added),
                       static_cast<std::int32_t>(list.all().size())};
   if (trainable)
     p.torch.accumulate_into(
@@ -146,8 +156,8 @@ class MicroStep {
  public:
   MicroStep(const Model& model, const Training& training, const Strategy& strategy,
             const RankClass& place = {}, std::string_view compute_capability = {})
-      : outline_(
-            outline(model, checkpoint_offload(training, strategy), strategy.layout.pipeline, place.stage)),
+      : outline_(outline(model, training, checkpoint_offload(training, strategy), strategy.layout.pipeline,
+                         place.stage)),
         is_first_(place.stage == 0),
         is_last_(place.stage + 1 == strategy.layout.pipeline),
         recorder_(outline_.classes.size()),
@@ -340,7 +350,7 @@ class MicroStep {
     torch_.gather_parameters(gathers_at_modules(t, program_.strategy));
     program_.autocasts = mixed || t.autocast;
     program_.widens_logits = !wide && !framework.casts_model && (t.master_weights || t.autocast) &&
-                             t.objective == Objective::grpo && !t.fused_head;
+                             (distils(t) || (t.objective == Objective::grpo && !t.fused_head));
     torch_.alternate_products = t.modules.recomputes_alternate_products;
     torch_.holds_inputs = t.fsdp_holds_inputs && t.method != Method::full;
     const bool casts = framework.casts_adapters(t, program_.strategy);
@@ -354,14 +364,14 @@ class MicroStep {
         full ? Inventory{} : added_tensors(program_.model, adapters_of(program_.training));
     adapters_ = adapters;
     const auto load = [&](Parameters& list, const std::vector<zplan::Tensor>& base,
-                          const std::vector<zplan::Tensor>* adapted) {
+                          const std::vector<zplan::Tensor>* adapted, std::int64_t layer) {
       for (const zplan::Tensor& each : base)
-        add_parameter(program_, list, each, full && !each.idle && !freezes(program_.training, each));
+        add_parameter(program_, list, each, !each.idle && trains(program_.training, each, layer), false);
       if (adapted != nullptr)
-        for (const zplan::Tensor& each : *adapted) add_parameter(program_, list, each, true);
+        for (const zplan::Tensor& each : *adapted) add_parameter(program_, list, each, true, true);
     };
-    load(around_, inventory.before, full ? nullptr : &adapters_.before);
-    load(around_, inventory.after, full ? nullptr : &adapters_.after);
+    load(around_, inventory.before, full ? nullptr : &adapters_.before, -1);
+    load(around_, inventory.after, full ? nullptr : &adapters_.after, -1);
     if (program_.model.vision) {
       parts_ = image_text_parameters(*program_.model.vision, around_);
       program_.tower = &parts_.tower;
@@ -373,7 +383,8 @@ class MicroStep {
       recorder_.enter(static_cast<int>(i));
       layers_.emplace_back();
       const std::size_t kind = outline_.classes[i].kind;
-      load(layers_.back(), inventory.kinds[kind].tensors, full ? nullptr : &adapters_.kinds[kind].tensors);
+      load(layers_.back(), inventory.kinds[kind].tensors, full ? nullptr : &adapters_.kinds[kind].tensors,
+           outline_.example[i]);
     }
     recorder_.enter(Recorder::kModel);
   }
@@ -424,6 +435,7 @@ class MicroStep {
     }
     if (program_.is_value) return value_loss(program_, loss);
     if (program_.widens_logits) loss = widened(std::move(loss));
+    if (distils(program_.training)) return distillation_loss(program_, std::move(loss));
     if (generates(program_.training)) return policy_loss(program_, std::move(loss));
     if (program_.training.objective == Objective::reward) return reward_loss(program_, loss);
     return program_.strategy.layout.sequence > 1 ? loss_over_ranks(program_, loss) : loss;
@@ -611,7 +623,8 @@ Tape record_tape(const Model& model, const Training& training, const Strategy& s
   if (kind && kind != ReferenceModel::precomputed) {
     const Training of = reference_training(training);
     const bool adapted = kind == ReferenceModel::adapter;
-    tape = with_reference(std::move(tape), micro_step(model, of, plain)->record_scores(adapted), *kind);
+    const Model& compared = kind == ReferenceModel::copy ? compared_model(model) : model;
+    tape = with_reference(std::move(tape), micro_step(compared, of, plain)->record_scores(adapted), *kind);
   }
   if (!scores_policy(training)) return tape;
   return with_scores(std::move(tape), record_scores(model, training, strategy, place, compute_capability));

@@ -276,6 +276,9 @@ void name_head(Program& p, const Parameter& weight);
 /// log-probabilities; both are released. Where the policy is only scored, or of a reference model, it returns
 /// each token's log-probability.
 [[nodiscard]] Tensor policy_loss(Program& p, Tensor scores);
+/// Records the divergence of the student's and a teacher's probabilities, from the student's logits. Of the
+/// teacher it returns the logits.
+[[nodiscard]] Tensor distillation_loss(Program& p, Tensor logits);
 /// True if the training loop keeps the model's result until the micro-step ends, as PPOTrainer does.
 [[nodiscard]] bool keeps_result(const Program& p);
 /// Returns the size of the completions' logits, or of their probabilities.

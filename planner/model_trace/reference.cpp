@@ -182,9 +182,10 @@ Training reference_training(const Training& training) {
   if (reference_of(training) != ReferenceModel::copy) return of;
   of.method = Method::full;
   of.modules_to_save.clear();
+  of.trained_layers.clear();
   of.dora = false;
   // LLaMA-Factory loads the copy in the type that computes.
-  if (training.answer_loss == AnswerLoss::whole_fp32) of.master_weights = false;
+  if (training.answer_loss == AnswerLoss::whole_fp32 || distils(training)) of.master_weights = false;
   return of;
 }
 

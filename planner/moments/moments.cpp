@@ -195,7 +195,7 @@ std::vector<MomentMemory> run_moments(const RunInputs& inputs, const StepFigures
     if (!parts.empty()) some.push_back(moment_of(moment, std::move(parts), ranks_per_node, away, remedy));
   };
   add(RunMoment::evaluation, evaluation(inputs, step), evaluation_remedy(inputs.step.training));
-  if (!generates(inputs.step.training))
+  if (!rolls_out(inputs.step.training))
     add(RunMoment::generation, generation(inputs, step), "a smaller evaluation batch (--eval-batch)");
   moments.insert(moments.begin() + 2, some.begin(), some.end());
   some.clear();

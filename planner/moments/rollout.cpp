@@ -19,7 +19,7 @@ constexpr std::string_view kGrpoTrainer = "TRL 1.16 trainer/grpo_trainer.py";
 constexpr Bytes kEngineNumber(2);  ///< weights, keys and values of the engine have 16 bits
 
 bool is_colocated(const Training& training) {
-  return generates(training) && training.rollout.engine == RolloutEngine::colocate;
+  return rolls_out(training) && training.rollout.engine == RolloutEngine::colocate;
 }
 
 Bytes share_of(const Training& training, Bytes device) {
@@ -200,7 +200,7 @@ Bytes engine_on_host(const Model& model, const Training& training) {
 
 std::vector<Resident> weight_sync(const RunInputs& inputs, const StepFigures& step) {
   const StepInputs& in = inputs.step;
-  if (!generates(in.training) || in.training.rollout.engine == RolloutEngine::trainer) return {};
+  if (!rolls_out(in.training) || in.training.rollout.engine == RolloutEngine::trainer) return {};
   std::vector<Resident> parts = held_with_engine(inputs, step);
   if (is_colocated(in.training) && inputs.engine.value == 0)
     parts.push_back({.name = "the engine's weights, awake",
@@ -213,7 +213,7 @@ std::vector<Resident> weight_sync(const RunInputs& inputs, const StepFigures& st
 
 std::vector<Resident> rollout_generation(const RunInputs& inputs, const StepFigures& step) {
   const StepInputs& in = inputs.step;
-  if (!generates(in.training) || in.training.rollout.engine == RolloutEngine::server) return {};
+  if (!rolls_out(in.training) || in.training.rollout.engine == RolloutEngine::server) return {};
   if (trains_values(in.training)) return generated_by_ppo(inputs, step);
   if (in.training.rollout.engine == RolloutEngine::trainer) return generated_by_trainer(inputs, step);
   std::vector<Resident> parts = held_beside_engine(inputs, step);

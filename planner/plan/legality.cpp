@@ -52,9 +52,8 @@ void check_positions(const ModelShape& shape, const TensorFacts& tensors, const 
 
 /// Rejects means for long samples that only another framework has.
 void check_offered(const Strategy& s, const FrameworkSpec& framework, Reasons& reasons) {
-  if (s.layout.sequence > 1 && !framework.runs_alst)
-    reasons.emplace_back(
-        "sequence parallelism (Ulysses) is DeepSpeed's: take --framework deepspeed, or --cp");
+  if (s.layout.sequence > 1 && !framework.runs_ulysses)
+    reasons.emplace_back("sequence parallelism (Ulysses) is not this framework's: take --cp");
   if (s.layout.sequence > 1 && s.layout.context > 1)
     reasons.emplace_back(
         "accelerate takes one of sequence and context parallelism: one of --sp and --cp is 1");
@@ -108,7 +107,8 @@ void check_preferences(const Model& model, const Training& training, const Strat
                        Reasons& reasons) {
   if (s.layout.tensor > 1 || s.layout.token_ranks() > 1 || s.experts.enabled)
     reasons.push_back(fmt::format("{} is planned for data parallelism alone", facts.objective));
-  if (training.fused_loss || training.loss_chunks > 1 || s.long_context.tiled_loss != 0)
+  const bool sliced = training.fused_loss || training.loss_chunks > 1 || s.long_context.tiled_loss != 0;
+  if (sliced && !distils(training))
     reasons.push_back(fmt::format(
         "{} takes log-probabilities of tokens: its loss is not planned fused with the head or in slices, but "
         "by TRL's fused head",
@@ -117,8 +117,22 @@ void check_preferences(const Model& model, const Training& training, const Strat
   if (facts.reference == ReferenceModel::adapters_off && training.method == Method::full)
     reasons.emplace_back("full fine-tuning has no adapters that could be switched off: --reference copy");
   if (facts.reference == ReferenceModel::adapter) check_reference_adapter(training, s, reasons);
-  if (facts.reference == ReferenceModel::copy && training.method == Method::qlora)
+  const bool copies = facts.reference == ReferenceModel::copy && !model.teacher;
+  if (copies && training.method == Method::qlora)
     reasons.emplace_back("a reference copy of packed weights is not planned: --reference adapters-off");
+}
+
+/// Rejects a teacher whose forward is not planned.
+void check_teacher(const Model& model, const Training& training, const Facts& facts, Reasons& reasons) {
+  if (training.fused_head || training.fused_loss || training.loss_chunks > 1 || training.sliced_head)
+    reasons.emplace_back("gkd takes whole logits of student and teacher: without a fused or sliced loss");
+  if (training.method == Method::qlora && facts.reference == ReferenceModel::adapters_off)
+    reasons.emplace_back("gkd of packed weights by themselves is not planned: --teacher NAME");
+  const bool is_unknown = model.teacher && (model.teacher->recorded || model.teacher->analogue);
+  if (facts.reference == ReferenceModel::copy && is_unknown)
+    reasons.push_back(fmt::format("--teacher: {}", for_described_models("a teacher")));
+  if (model.teacher)
+    check_positions(model.teacher->shape, tensor_facts(*model.teacher, training), training, reasons);
 }
 
 /// A generation has whole groups of completions. Source: TRL 1.16 trainer/grpo_config.py __post_init__.
@@ -208,6 +222,7 @@ void check_method(const Model& model, const Training& training, const Strategy& 
   if (trains_values(training)) check_values(model, training, s, framework, reasons);
   if (training.objective != Objective::sft) check_preferences(model, training, s, facts, reasons);
   if (training.objective == Objective::grpo) check_groups(training, s, facts, reasons);
+  if (distils(training)) check_teacher(model, training, facts, reasons);
 }
 
 }  // namespace

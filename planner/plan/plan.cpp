@@ -153,7 +153,7 @@ StepFigures figures_of(const MemoryPlan& memory, const RunResult& played, const 
 /// Handing weights over, generating and scoring are phases of a step as training is: what is needed is what
 /// the worst of them needs.
 void cover_rollout(const std::vector<MomentMemory>& moments, const Training& training, MemoryPlan& memory) {
-  if (!generates(training)) return;
+  if (!rolls_out(training)) return;
   for (const MomentMemory& each : moments) {
     const bool is_phase = each.moment == RunMoment::weight_sync || each.moment == RunMoment::generation ||
                           each.moment == RunMoment::scoring;
@@ -266,7 +266,7 @@ Plan PlanContext::plan(const std::vector<SimulatedRank>& ranks, Depth depth, std
       run_moments(runs[most].inputs(), figures_of(plan.ranks[most].memory, played[most], runs[most]),
                   cluster_.gpus_per_node);
   cover_rollout(plan.moments, training_, plan.ranks[most].memory);
-  if (generates(training_) && training_.rollout.engine != RolloutEngine::trainer)
+  if (rolls_out(training_) && training_.rollout.engine != RolloutEngine::trainer)
     plan.engine = engine_memory(*model_, training_, strategy, cluster_.usable_memory);
   for (const MomentMemory& each : plan.moments)
     if (each.moment != RunMoment::training) plan.fits_device = plan.fits_device && each.device <= limit;

@@ -33,7 +33,7 @@ namespace {
 
 /// Returns the phase of a step that generates which needs most of a GPU; null for other steps.
 const MomentMemory* worst_phase(const Plan& plan, const Training& training) {
-  if (!generates(training)) return nullptr;
+  if (!rolls_out(training)) return nullptr;
   const MomentMemory* worst = nullptr;
   for (const MomentMemory& each : plan.moments) {
     const bool is_phase = each.moment > RunMoment::load && each.moment != RunMoment::evaluation &&

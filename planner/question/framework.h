@@ -62,9 +62,9 @@ struct FrameworkSpec {
   // ---- tried where the question leaves it open
   std::span<const int> stages;
   std::span<const Offload> offloads;
-  bool splits_layers;  ///< tensor parallelism
-  bool runs_alst;  ///< sequence parallelism (tokens for heads: Ulysses), ALST's tiles and checkpoints on the
-                   ///< host
+  bool splits_layers;                        ///< tensor parallelism
+  bool runs_alst;                            ///< ALST: its tiles, and checkpoints on the host
+  bool runs_ulysses;                         ///< sequence parallelism: ranks exchange tokens for heads
   bool passes_keys;                          ///< context parallelism: a ring
   bool divides_experts;                      ///< expert parallelism (AutoEP)
   std::optional<Framework> sharded_instead;  ///< what to try where every GPU would hold everything

@@ -12,10 +12,11 @@
 namespace zplan {
 
 /// AdamW, SGD (foreach or fused) and Adafactor of torch or transformers, Lion of lion-pytorch, Muon of
-/// DeepSpeed; the others are bitsandbytes'.
+/// DeepSpeed, 4-bit AdamW of torchao; the others are bitsandbytes'.
 enum class Optimizer {
   adamw,
   adamw8bit,
+  adamw4bit,
   adamw32bit,
   paged_adamw8bit,
   paged_adamw32bit,
@@ -32,8 +33,8 @@ enum class Optimizer {
 };
 
 /// `moments`: tensors of the parameter's size and type. `packed`: bitsandbytes', in 8 bits with an fp32
-/// maximum per block of 256, or in fp32. `factored`: a row and a column of each matrix. `muon`: one moment of
-/// matrices, two of the rest.
+/// maximum per block of 256, or in fp32; torchao's in 4 bits, with one per block of 128. `factored`: a row
+/// and a column of each matrix. `muon`: one moment of matrices, two of the rest.
 enum class StateForm { moments, packed, factored, factored_fp32, muon };
 
 /// UpdateTemporaries are what one step allocates for a moment, beside states. `denominators`: Adam without a
@@ -46,6 +47,7 @@ struct OptimizerSpec {
   StateForm form{StateForm::moments};
   int moments{};
   bool eight_bit{};     ///< of packed ones
+  bool four_bit{};      ///< of packed ones
   bool paged{};         ///< of packed ones: they lie in managed memory
   bool counts_steps{};  ///< a fused kernel reads the step's number on the device
   UpdateTemporaries temporaries{UpdateTemporaries::none};
@@ -64,7 +66,7 @@ struct OptimizerSpec {
   std::string_view trainer_name{};
 };
 
-inline constexpr std::array<OptimizerSpec, 15> kOptimizers{{
+inline constexpr std::array<OptimizerSpec, 16> kOptimizers{{
     {.optimizer = Optimizer::adamw,
      .names = "adamw adam adamw_torch adamw_torch_fused",
      .moments = 2,
@@ -81,6 +83,12 @@ inline constexpr std::array<OptimizerSpec, 15> kOptimizers{{
      .eight_bit = true,
      .bitsandbytes_class = "AdamW8bit",
      .trainer_name = "adamw_bnb_8bit"},
+    {.optimizer = Optimizer::adamw4bit,
+     .names = "adamw4bit adamw_4bit adamw_torch_4bit ao_adamw_4bit",
+     .form = StateForm::packed,
+     .moments = 2,
+     .four_bit = true,
+     .trainer_name = "adamw_torch_4bit"},
     {.optimizer = Optimizer::adamw32bit,
      .names = "adamw32bit adamw_32bit",
      .form = StateForm::packed,

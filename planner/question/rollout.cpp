@@ -13,6 +13,10 @@ bool generates(const Training& training) {
   return training.objective == Objective::grpo || trains_values(training);
 }
 
+bool rolls_out(const Training& training) {
+  return generates(training) || (distils(training) && training.distillation.on_policy);
+}
+
 std::int64_t passes(const Training& training) {
   constexpr std::int64_t kPpoEpochs = 4;
   if (training.rollout.iterations > 0) return training.rollout.iterations;
@@ -55,6 +59,7 @@ std::int64_t completion_tokens(const Training& training) {
 std::int64_t micro_steps_fed(const Training& training, const Strategy& strategy) {
   if (trains_values(training)) return strategy.gradient_accumulation_steps;
   if (training.rollout.steps_per_generation > 0) return training.rollout.steps_per_generation;
+  if (distils(training)) return 1;
   const std::int64_t group = training.rollout.generations;
   return strategy.gradient_accumulation_steps * (group / std::gcd(group, strategy.global_batch_size()));
 }

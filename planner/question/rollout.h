@@ -79,6 +79,8 @@ inline constexpr Bytes kGeneratedScore{4};
                                       std::int64_t vocabulary);
 /// True if the training generates its samples.
 [[nodiscard]] bool generates(const Training& training);
+/// True if completions are generated between steps: of gkd where the student generates answers.
+[[nodiscard]] bool rolls_out(const Training& training);
 /// Tokens of a sample that are given, and that are generated.
 [[nodiscard]] std::int64_t prompt_tokens(const Training& training);
 [[nodiscard]] std::int64_t completion_tokens(const Training& training);

@@ -85,9 +85,11 @@ std::int64_t held_adapters(const Training& training) {
 
 std::optional<ReferenceModel> reference_of(const Training& training) {
   const bool generated = generates(training);
-  if (!generated && training.objective != Objective::dpo && training.objective != Objective::kto)
+  if (!generated && !distils(training) && training.objective != Objective::dpo &&
+      training.objective != Objective::kto)
     return std::nullopt;
   if (training.reference == ReferenceModel::none) return std::nullopt;
+  if (distils(training)) return training.reference.value_or(ReferenceModel::copy);
   if (training.objective == Objective::grpo && !training.reference) return std::nullopt;
   if (training.reference) return training.reference;
   return training.method == Method::full ? ReferenceModel::copy : ReferenceModel::adapters_off;

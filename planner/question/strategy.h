@@ -31,25 +31,28 @@ struct EnumNames<Method> {
 /// answer over another, whose samples are pairs, two sequences each (dpo, orpo, simpo); single answers that
 /// are good or bad (kto); a model that scores each answer of a pair (reward); rewards of completions that the
 /// model itself generates (grpo, and ppo, which trains a model of values beside it), whose samples are
-/// prompts with a completion.
-enum class Objective { sft, dpo, orpo, simpo, kto, reward, grpo, ppo };
+/// prompts with a completion; a teacher's probabilities of all tokens (gkd, generalized knowledge
+/// distillation).
+enum class Objective { sft, dpo, orpo, simpo, kto, reward, grpo, ppo, gkd };
 template <>
 struct EnumNames<Objective> {
-  static constexpr std::array<std::pair<Objective, std::string_view>, 8> table{{{Objective::sft, "sft"},
+  static constexpr std::array<std::pair<Objective, std::string_view>, 9> table{{{Objective::sft, "sft"},
                                                                                 {Objective::dpo, "dpo"},
                                                                                 {Objective::orpo, "orpo"},
                                                                                 {Objective::simpo, "simpo"},
                                                                                 {Objective::kto, "kto"},
                                                                                 {Objective::reward, "reward"},
                                                                                 {Objective::grpo, "grpo"},
-                                                                                {Objective::ppo, "ppo"}}};
+                                                                                {Objective::ppo, "ppo"},
+                                                                                {Objective::gkd, "gkd"}}};
 };
 
 /// ReferenceModel says where the log-probabilities come from that the policy's are compared with: a frozen
 /// copy of the model, which each rank holds whole or, under ZeRO-3, an engine of its own shards; the model
 /// itself with its adapters switched off; a frozen copy of its adapters in their place (TRL's adapter "ref",
 /// for a model that came with adapters); log-probabilities computed before training; none (grpo without a
-/// divergence, beta 0).
+/// divergence, beta 0). Of gkd it is the teacher: a frozen model of its own (copy), the student without its
+/// adapters, or one on a server (none), which sends its most probable tokens alone.
 enum class ReferenceModel { copy, adapters_off, adapter, precomputed, none };
 template <>
 struct EnumNames<ReferenceModel> {
@@ -59,6 +62,28 @@ struct EnumNames<ReferenceModel> {
        {ReferenceModel::adapter, "adapter"},
        {ReferenceModel::precomputed, "precomputed"},
        {ReferenceModel::none, "none"}}};
+};
+
+/// Divergence says which divergence of student and teacher gkd minimises: the generalized Jensen-Shannon
+/// divergence (0 < beta < 1), or one of the two Kullback-Leibler divergences (beta 0 and 1).
+enum class Divergence { mixture, forward, reverse };
+template <>
+struct EnumNames<Divergence> {
+  static constexpr std::array<std::pair<Divergence, std::string_view>, 3> table{
+      {{Divergence::mixture, "mixture"}, {Divergence::forward, "forward"}, {Divergence::reverse, "reverse"}}};
+};
+
+/// Distillation holds the settings of gkd's loss.
+struct Distillation {
+  Divergence divergence{Divergence::mixture};
+  /// The divergence is computed of slices of 512 tokens, which share one tensor of logits (ms-swift), not of
+  /// all tokens at once (TRL).
+  bool in_slices{};
+  bool on_policy{};        ///< the student generates the answers that it is trained on (lmbda > 0)
+  std::int64_t top{};      ///< of the teacher's tokens the most probable ones; 0: the whole vocabulary
+  bool adds_likelihood{};  ///< the cross-entropy of the labels is added (ms-swift's sft_alpha)
+  bool whole_teacher{};    ///< FSDP2 does not shard the teacher: each rank holds it (TRL)
+  bool operator==(const Distillation&) const = default;
 };
 
 enum class Precision { bf16, fp16, fp32 };
@@ -274,7 +299,12 @@ struct Training {
   std::optional<ReferenceModel> reference{};  ///< absent: as reference_of has it
   bool freezes_vision{};                      ///< of an image-text model: the tower is not trained
   bool freezes_projector{};                   ///< nor what projects its output to the language model
-  ImageBatch images{};  ///< of each sample, where the model is run with images (Model::vision)
+  /// With adapters: tower and projector of an image-text model are trained whole beside them.
+  bool trains_tower{};
+  /// Without adapters: the layers that train, in order, while all else is frozen; empty: everything trains.
+  std::vector<std::int64_t> trained_layers{};
+  Distillation distillation{};  ///< of gkd
+  ImageBatch images{};          ///< of each sample, where the model is run with images (Model::vision)
   BesideSteps beside{};
   Rollout rollout{};  ///< of an objective that generates what it trains on
   bool operator==(const Training&) const = default;
@@ -288,18 +318,26 @@ inline constexpr std::int64_t kMostAdapters = 1024;
 [[nodiscard]] AdapterSpec adapters_of(const Training& training);
 
 /// Returns the reference model; nothing where the objective needs none. The default is TRL's: adapters
-/// switched off where there are adapters, else a copy; for grpo none (beta 0).
+/// switched off where there are adapters, else a copy; for grpo none (beta 0); for gkd the teacher.
 [[nodiscard]] std::optional<ReferenceModel> reference_of(const Training& training);
 
 /// Returns the sequences of a sample: 2 for a pair.
 [[nodiscard]] inline std::int64_t sequences_per_sample(const Training& training) {
   const Objective of = training.objective;
-  return of == Objective::sft || of == Objective::kto || generates(training) ? 1 : 2;
+  const bool is_single = of == Objective::sft || of == Objective::kto || of == Objective::gkd;
+  return is_single || generates(training) ? 1 : 2;
 }
+/// True if a teacher's probabilities are learnt.
+[[nodiscard]] inline bool distils(const Training& training) { return training.objective == Objective::gkd; }
 /// True if the objective compares log-probabilities of whole answers.
 [[nodiscard]] inline bool compares_answers(const Training& training) {
   const Objective of = training.objective;
-  return of != Objective::sft && of != Objective::reward && !generates(training);
+  return of != Objective::sft && of != Objective::reward && !distils(training) && !generates(training);
+}
+
+/// Returns the frozen model whose forward is compared with the trained one's: a teacher, or this model.
+[[nodiscard]] inline const Model& compared_model(const Model& model) {
+  return model.teacher ? *model.teacher : model;
 }
 
 /// Returns a model of this shape that gives each token a number instead of logits.

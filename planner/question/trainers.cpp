@@ -51,6 +51,7 @@ bool holds(const TrainerDefault& row, const Training& training, std::int64_t gpu
     case TrainerCase::not_replicated: return !plain || gpus == 1;
     case TrainerCase::next_tokens: return training.objective == Objective::sft;
     case TrainerCase::answers: return compares_answers(training);
+    case TrainerCase::distillation: return distils(training);
     case TrainerCase::completions: return training.objective == Objective::grpo;
     case TrainerCase::log_probabilities:
       return training.objective == Objective::sft || training.objective == Objective::dpo ||
@@ -124,6 +125,10 @@ constexpr std::array kSetters{
            [](To t, Word v) { t.training.rollout.whole_logits.omits_entropy = v == "off"; }},
     Setter{"reference's forward inside the loss",
            [](To t, Word v) { t.training.rollout.whole_logits.compares_inside = v == "on"; }},
+    Setter{"divergence in slices of 512 tokens",
+           [](To t, Word v) { t.training.distillation.in_slices = v == "on"; }},
+    Setter{"teacher sharded by FSDP2",
+           [](To t, Word v) { t.training.distillation.whole_teacher = v == "off"; }},
     Setter{"reentrant checkpointing", [](To t, Word v) { t.training.reentrant_checkpointing = v == "on"; }},
 };
 
@@ -176,6 +181,8 @@ const std::vector<Trainer>& trainers() {
                 "trainer/grpo_trainer.py _compute_loss",
                 {0, 18},
                 {0, 19}},
+               {distillation, "teacher sharded by FSDP2", "off",
+                "experimental/gkd/gkd_trainer.py prepare_model"},
                {next_tokens,
                 "loss in checkpointed slices of 256 tokens (chunked_nll)",
                 "",
@@ -252,6 +259,8 @@ const std::vector<Trainer>& trainers() {
                 "swift/rlhf_trainers/grpo_trainer.py _get_logps_via_local_forward",
                 {4, 0}},
                {completions, "entropy of logits", "off", "swift/rlhf_trainers/grpo_trainer.py log_entropy"},
+               {distillation, "divergence in slices of 512 tokens", "on",
+                "swift/rlhf_trainers/gkd_loss.py jsd_loss"},
                {adapters, "--lora-rank", "8", "swift/arguments/tuner_args.py lora_rank"},
                {adapters, "--lora-targets", "all-linear", "swift/arguments/tuner_args.py"},
                {adapters, "--lora-dropout", "0.05", "swift/arguments/tuner_args.py lora_dropout"},

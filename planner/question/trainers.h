@@ -44,6 +44,7 @@ enum class TrainerCase {
   next_tokens,       ///< sft
   answers,           ///< dpo, orpo, simpo and kto
   completions,       ///< grpo
+  distillation,      ///< gkd
   log_probabilities  ///< sft, dpo, kto and grpo, whose TRL trainers ask for log-probabilities of labels
 };
 

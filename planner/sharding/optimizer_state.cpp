@@ -6,17 +6,35 @@ namespace zplan {
 
 namespace {
 
-constexpr Elements kSmallest8Bit{4096};  ///< bitsandbytes' min_8bit_size
+constexpr Elements kSmallestPacked{4096};  ///< bitsandbytes' min_8bit_size, and torchao's own
 constexpr Elements kSmallestPaged{100'000};
-constexpr std::int64_t kBlock = 256;
-constexpr Bytes kCodeTable{1024};  ///< 256 fp32 values
+constexpr std::int64_t kBlock = 256, kFourBitBlock = 128;
+constexpr Bytes kCodeTable{1024};   ///< 256 fp32 values
+constexpr Bytes kFourBitTable{64};  ///< 16 fp32 values, of each tensor
 
 bool packs(const OptimizerSpec& optimizer, Elements elements) {
-  return optimizer.eight_bit && elements >= kSmallest8Bit;
+  if (optimizer.four_bit) return elements >= kSmallestPacked && elements.value % kFourBitBlock == 0;
+  return optimizer.eight_bit && elements >= kSmallestPacked;
 }
 
 bool pages(const OptimizerSpec& optimizer, Elements elements) {
   return optimizer.paged && elements >= kSmallestPaged;
+}
+
+/// Two values in a byte, an fp32 maximum of each block, and a table. What is not packed has its parameter's
+/// type. Source: torchao 0.14 optim/subclass_4bit.py zeros, optim/adam.py _new_buffer.
+std::vector<Bytes> four_bit_states(const OptimizerSpec& optimizer, const OptimizerTensor& tensor) {
+  std::vector<Bytes> blocks;
+  for (int i = 0; i < optimizer.moments; ++i) {
+    if (!packs(optimizer, tensor.elements)) {
+      blocks.push_back(tensor.elements * tensor.element);
+      continue;
+    }
+    blocks.emplace_back(tensor.elements.value / 2);
+    blocks.push_back(share(tensor.elements, kFourBitBlock) * Bytes(4));
+    blocks.push_back(kFourBitTable);
+  }
+  return blocks;
 }
 
 std::vector<Bytes> packed_states(const OptimizerSpec& optimizer, Elements elements) {
@@ -43,7 +61,9 @@ std::vector<Bytes> optimizer_state_blocks(const Training& training, const Optimi
   const OptimizerSpec& optimizer = spec(training.optimizer);
   const Bytes moment = tensor.elements * tensor.element;
   switch (optimizer.form) {
-    case StateForm::packed: return packed_states(optimizer, tensor.elements);
+    case StateForm::packed:
+      return optimizer.four_bit ? four_bit_states(optimizer, tensor)
+                                : packed_states(optimizer, tensor.elements);
     case StateForm::factored: return factored_states(tensor, tensor.element);
     case StateForm::factored_fp32: {
       std::vector<Bytes> states = factored_states(tensor, Bytes(4));

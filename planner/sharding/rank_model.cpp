@@ -1,6 +1,7 @@
 #include "planner/sharding/rank_model.h"
 
 #include <algorithm>
+#include <array>
 
 #include "planner/question/framework.h"
 
@@ -16,15 +17,21 @@ namespace {
 
 using Words = std::vector<std::string_view>;
 
+constexpr std::array<std::string_view, 6> kTowerWords{"visual",    "vision",    "audio",
+                                                      "projector", "connector", "merger"};
+constexpr std::size_t kVisionWords = 3;  ///< of them those of a tower; the others are the projector's
+
 Words frozen_words(const Training& training) {
   Words words;
-  if (training.freezes_vision) words = {"visual", "vision", "audio"};
-  if (training.freezes_projector) words.insert(words.end(), {"projector", "connector", "merger"});
+  const auto* const projector = kTowerWords.begin() + kVisionWords;
+  if (training.freezes_vision) words = {kTowerWords.begin(), projector};
+  if (training.freezes_projector) words.insert(words.end(), projector, kTowerWords.end());
   return words;
 }
 
 /// Returns the place of the first of `words` in `name`; std::string::npos where there is none.
-std::size_t place_of(const Words& words, const std::string& name) {
+template <class List>
+std::size_t place_of(const List& words, const std::string& name) {
   std::size_t place = std::string::npos;
   for (const std::string_view word : words) place = std::min(place, name.find(word));
   return place;
@@ -34,6 +41,13 @@ std::size_t place_of(const Words& words, const std::string& name) {
 
 bool freezes(const Training& training, const Tensor& tensor) {
   return place_of(frozen_words(training), tensor.name) != std::string::npos;
+}
+
+bool trains(const Training& training, const Tensor& tensor, std::int64_t layer) {
+  if (training.method != Method::full)
+    return training.trains_tower && place_of(kTowerWords, tensor.name) != std::string::npos;
+  const std::vector<std::int64_t>& layers = training.trained_layers;
+  return !freezes(training, tensor) && (layers.empty() || std::ranges::find(layers, layer) != layers.end());
 }
 
 std::vector<std::string> frozen_paths(const Inventory& inventory, const Training& training) {
@@ -56,7 +70,7 @@ class Collector {
       : training_(training), ranks_(ranks), rank_(rank) {}
 
   void base(const Tensor& tensor, int layer) {
-    const bool trainable = training_.method == Method::full && !freezes(training_, tensor);
+    const bool trainable = trains(training_, tensor, layer);
     const Elements here = elements_on_rank(tensor, ranks_, rank_);
     const bool packed = is_packed(training_, tensor);
     const Bytes size = packed ? packed_size(training_.quantization, here, tensor.linear->out_features)
@@ -168,6 +182,30 @@ Bytes packed_size(Quantization quantization, Elements elements, std::int64_t out
   return sum;
 }
 
+namespace {
+
+/// Returns the tensors of a frozen model beside the trained one: of a copy its own, of a teacher those of the
+/// teacher, which is loaded in the type that computes.
+std::vector<RankTensor> compared_tensors(const Model& model, const Training& training,
+                                         std::vector<RankTensor> own) {
+  if (reference_of(training) != ReferenceModel::copy) return {};
+  if (distils(training)) {
+    Training of = training;
+    of.method = Method::full, of.objective = Objective::sft, of.master_weights = false;
+    own = rank_model(compared_model(model), of, 1).tensors;
+  }
+  std::erase_if(own, [](const RankTensor& each) { return each.added || each.of_values; });
+  for (RankTensor& each : own) each.trainable = each.idle = false;
+  return own;
+}
+
+}  // namespace
+
+const RankTensor& compared_embedding(const RankModel& model) {
+  const auto found = std::ranges::find(model.compared, TensorRole::token_embedding, &RankTensor::role);
+  return found == model.compared.end() ? model.compared.front() : *found;
+}
+
 RankModel rank_model(const Model& model, const Training& training, std::int64_t tensor_parallel,
                      std::int64_t rank) {
   Collector collector(training, tensor_parallel, rank);
@@ -197,7 +235,9 @@ RankModel rank_model(const Model& model, const Training& training, std::int64_t 
   values(true);
   both(model.inventory.after, adapters.after, -1);
   values(false);
-  return collector.take();
+  RankModel made = collector.take();
+  made.compared = compared_tensors(model, training, made.tensors);
+  return made;
 }
 
 }  // namespace zplan

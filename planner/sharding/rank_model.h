@@ -38,6 +38,9 @@ struct RankTensor {
 /// adapt.
 struct RankModel {
   std::vector<RankTensor> tensors;
+  /// Of a frozen model beside it, a reference copy or a teacher: what the rank holds of it before the
+  /// framework divides it. Empty where there is none.
+  std::vector<RankTensor> compared;
   Elements trainable;           ///< Ψ of the accounting: what is reduced, sharded by the optimizer, updated
   Elements frozen;              ///< F
   Bytes frozen_size;            ///< stored bytes of F: 16-bit, or packed under QLoRA
@@ -57,6 +60,11 @@ struct RankModel {
 /// or "audio" in its module's name), or the projector to the language model's width ("projector",
 /// "connector", "merger").
 [[nodiscard]] bool freezes(const Training& training, const Tensor& tensor);
+/// True if a tensor of the model itself trains; `layer` is −1 outside the layers.
+[[nodiscard]] bool trains(const Training& training, const Tensor& tensor, std::int64_t layer);
+/// Returns the tensor of the frozen model that a tied head shares with the embedding: the first of its
+/// token embeddings, or else its first tensor.
+[[nodiscard]] const RankTensor& compared_embedding(const RankModel& model);
 /// Returns the modules that hold these parts, each once.
 [[nodiscard]] std::vector<std::string> frozen_paths(const Inventory& inventory, const Training& training);
 

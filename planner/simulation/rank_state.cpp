@@ -90,11 +90,10 @@ void RankState::make_reference() {
   // train/trainer_utils.py create_ref_model.
   const bool narrow =
       in().training.answer_loss == AnswerLoss::whole_fp32 && in().training.precision != Precision::fp32;
-  for (const RankTensor& tensor : tensors())
-    if (!tensor.added && !tensor.of_values)
-      device_.allocate(Term::frozen_parameters, narrow ? tensor.elements * Bytes(2) : tensor.stored);
-  if (in().model.shape.tied_embeddings)
-    device_.spike(Term::frozen_parameters, tensors()[token_embedding()].stored);
+  for (const RankTensor& tensor : in().rank.compared)
+    device_.allocate(Term::frozen_parameters, narrow ? tensor.elements * Bytes(2) : tensor.stored);
+  if (compared_model(in().model).shape.tied_embeddings)
+    device_.spike(Term::frozen_parameters, compared_embedding(in().rank).stored);
 }
 
 /// prepare_model_for_kbit_training: what is not packed becomes fp32.
@@ -176,7 +175,8 @@ void RankState::cast(std::size_t tensor, Bytes size) {
 
 std::int64_t RankState::batch_refills(std::int64_t first, std::int64_t micro_steps) const {
   const std::int64_t ranks = in().strategy.layout.sequence;
-  return ranks == 1 ? 0 : divide_up(first + micro_steps, ranks) - divide_up(first, ranks);
+  const bool adapts = spec(in().training.framework).runs_alst;  // accelerate's adapter of the data loader
+  return ranks == 1 || !adapts ? 0 : divide_up(first + micro_steps, ranks) - divide_up(first, ranks);
 }
 
 void RankState::refill_batches(std::int64_t times) {

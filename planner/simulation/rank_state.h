@@ -112,6 +112,9 @@ class RankState {
   [[nodiscard]] CallLog& calls() { return calls_; }
   [[nodiscard]] Clock& clock() { return clock_; }
 
+  /// A frozen model, a copy or a teacher, that this rank holds whole.
+  void make_reference();
+
   /// The workspace that cuBLAS (0) or cuBLASLt (1) keeps for a thread.
   void workspace(std::int32_t library);
 
@@ -124,8 +127,6 @@ class RankState {
   [[nodiscard]] bool is_adapter(std::size_t tensor) const;
   void make_packed(std::size_t tensor);
   void make_base();
-  /// A frozen copy of the model that this rank holds whole.
-  void make_reference();
   void prepare_unpacked();
   void make_adapters();
   void cast_module(bool prepared);

@@ -22,6 +22,9 @@ class _OfPlanSearchCompareHardwareCompareFitLintCheck(TypedDict, total=False):
     lora_targets: Names
     lora_dropout: float
     freeze: Names
+    train_tower: bool
+    train_layers: Integers
+    expand_blocks: int
     images: int
     image_size: str
     image_tokens: int
@@ -33,8 +36,12 @@ class _OfPlanSearchCompareHardwareCompareFitLintCheck(TypedDict, total=False):
     modules_to_save: Names
     tie_saved_modules: bool
     no_autocast_adapters: bool
-    objective: Literal["sft", "dpo", "orpo", "simpo", "kto", "reward", "grpo", "ppo"]
+    objective: Literal["sft", "dpo", "orpo", "simpo", "kto", "reward", "grpo", "ppo", "gkd"]
     reference: Literal["copy", "adapters-off", "adapter", "precomputed", "none"]
+    teacher: Path
+    divergence: Literal["mixture", "forward", "reverse"]
+    teacher_top: int
+    label_loss: bool
     generations: int
     completion_length: int
     steps_per_generation: int

@@ -67,6 +67,7 @@ TEST(References, AreReadWhole) {
       {"answers/steps.json", Kind::step, 16},
       {"rollouts/steps.json", Kind::step, 35},
       {"rollouts/whole_logits.json", Kind::step, 32},
+      {"distillation/steps.json", Kind::step, 28},
       {"fsdp1/steps.json", Kind::step, 10},
       {"litgpt/memory.json", Kind::measurement, 15},
       {"capacity/capacity.json", Kind::step, 50},
@@ -398,6 +399,21 @@ TEST(References, WholeLogitsAreAsMeasured) {
     EXPECT_LE(allocated.back(), known ? 0.001 : 0.02) << record.id;
   }
   ASSERT_EQ(allocated.size(), 32U);
+  std::sort(allocated.begin(), allocated.end());
+  EXPECT_LE(median_of(allocated), 0.0001);
+}
+
+// Knowledge distillation by the losses of TRL's and ms-swift's GKD trainers: teachers of another size, whole
+// or sharded as the framework does.
+TEST(References, DistillationIsAsMeasured) {
+  std::vector<double> allocated;
+  for (const Record& record : judge(reference("distillation/steps.json"))) {
+    ASSERT_TRUE(record.judged()) << record.id << ": " << record.skip.text();
+    if (record.statistic != Statistic::allocated) continue;
+    allocated.push_back(std::abs(*record.error));
+    EXPECT_LE(allocated.back(), 0.002) << record.id;
+  }
+  ASSERT_EQ(allocated.size(), 28U);
   std::sort(allocated.begin(), allocated.end());
   EXPECT_LE(median_of(allocated), 0.0001);
 }

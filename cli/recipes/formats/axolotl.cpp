@@ -411,6 +411,7 @@ const RecipeTable& axolotl_table() {
                                  .defaults = {{"sequence_len", "--seq", "512"},
                                               {"micro_batch_size", "--micro-batch", "1"},
                                               {"bf16", "--precision", "bf16"},
+                                              {"trl.use_vllm", "--rollout", "", axolotl::default_engine},
                                               {"deepspeed", "--framework", "torch"}},
                                  .rows = axolotl::axolotl_rows(),
                                  .telling = {"base_model"},

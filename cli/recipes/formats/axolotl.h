@@ -16,6 +16,7 @@ namespace zplan::axolotl {
 [[nodiscard]] std::vector<RecipeRow> parallel_rows();
 /// Preferences, rewards, GRPO.
 [[nodiscard]] std::vector<RecipeRow> objective_rows();
+[[nodiscard]] RecipeOptions default_engine(const RecipePlace& place);  ///< of GRPO
 /// Keys that matter and that no plan knows.
 [[nodiscard]] std::vector<RecipeRow> rows_not_planned();
 

@@ -12,11 +12,28 @@ namespace {
 
 // ---- Objectives.
 
+bool is_strided(const RecipePlace& place) { return place.other("ebft.mode") == "strided"; }
+
+/// Energy-based fine-tuning is GRPO whose rewards are features of a frozen network: the model without its
+/// adapters, or a copy. Its strided mode generates blocks within documents. Source: axolotl 0.19
+/// core/trainers/ebft/trainer.py, strided.py.
+RecipeOptions energy_based(const RecipePlace& place) {
+  if (is_strided(place)) {
+    place.not_planned(
+        "strided energy-based fine-tuning is planned as next tokens of each document: that a micro-batch has "
+        "n_samples_per_prompt copies of it, each with the blocks generated, is not");
+    return {};
+  }
+  place.not_planned(
+      "energy-based fine-tuning is planned as GRPO with a reference: hidden states of its feature network "
+      "are "
+      "not counted");
+  return {{"--objective", "grpo"}, {"--reference", place.other("adapter").empty() ? "copy" : "adapters-off"}};
+}
+
 RecipeOptions objective(const RecipePlace& place) {
   const std::string name = lower_case(place.scalar());
-  if (name == "ebft")
-    place.fail("energy-based fine-tuning (rl: ebft) is not planned yet",
-               "accepted: dpo, ipo, orpo, kto, simpo, grpo, gdpo; without it next tokens");
+  if (name == "ebft") return energy_based(place);
   if (name == "gdpo") place.not_planned("GDPO is planned as GRPO");
   return as_word(place);
 }
@@ -28,7 +45,10 @@ RecipeOptions process_reward(const RecipePlace& place) {
   return {};
 }
 
-bool is_grpo(const RecipePlace& place) { return place.other("rl") == "grpo" || place.other("rl") == "gdpo"; }
+bool is_grpo(const RecipePlace& place) {
+  const std::string name = place.other("rl");
+  return name == "grpo" || name == "gdpo" || (name == "ebft" && !is_strided(place));
+}
 
 /// Reads sequence_len as prompt and completion together: axolotl cuts no prompts.
 RecipeOptions completions(const RecipePlace& place) {
@@ -48,6 +68,15 @@ RecipeOptions grpo_engine(const RecipePlace& place) {
   const std::string mode = place.other("trl.vllm_mode");
   return {{"--rollout", !place.boolean().value_or(false) ? "trainer" : mode.empty() ? "server" : mode}};
 }
+
+}  // namespace
+
+/// TRL's own generation, where no key says vLLM.
+RecipeOptions default_engine(const RecipePlace& place) {
+  return is_grpo(place) ? RecipeOptions{{"--rollout", "trainer"}} : RecipeOptions{};
+}
+
+namespace {
 
 RecipeOptions if_colocated_engine(const RecipePlace& place) {
   return is_grpo(place) && place.other("trl.vllm_mode") == "colocate" ? as_text(place) : RecipeOptions{};
@@ -71,7 +100,8 @@ std::vector<RecipeRow> objective_rows() {
         {"kto", "kto"},
         {"simpo", "simpo"},
         {"grpo", "grpo"},
-        {"gdpo", "grpo"}}},
+        {"gdpo", "grpo"},
+        {"ebft", "grpo"}}},
       {"reward_model", "--objective", as_word, {{"true", "reward"}, {"false", ""}}},
       {"process_reward_model", "", process_reward},
       {"precompute_ref_log_probs", "--reference", as_word, {{"true", "precomputed"}, {"false", ""}}},

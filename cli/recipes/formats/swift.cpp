@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
@@ -52,9 +53,85 @@ std::string model_of(const RecipePlace& place) {
   return place.asked.has_model ? place.asked.model : place.other("model");
 }
 
+std::string tuner_of(const RecipePlace& place) {
+  for (const char* key : {"tuner_type", "train_type", "sft_type"})
+    if (const std::string said = place.other(key); !said.empty()) return said;
+  return "lora";
+}
+
 /// Adapters are as tuner_type says; without it LoRA.
-bool trains_all_weights(const RecipePlace& place) {
-  return place.other("tuner_type") == "full" || place.other("train_type") == "full";
+bool trains_all_weights(const RecipePlace& place) { return tuner_of(place) == "full"; }
+
+/// An adapter that is planned as LoRA of about as many parameters.
+struct OtherTuner {
+  std::string_view name;
+  std::int64_t rank;      ///< 0: as lora_rank says
+  std::string_view what;  ///< what is not planned of it
+};
+/// Ranks are of as many parameters on layers as wide as they are high. Source: ms-swift 4.6
+/// pipelines/train/tuner.py, arguments/tuner_args.py; peft 0.21 tuners/boft, bone, vera, fourierft.
+constexpr std::array kOtherTuners{
+    OtherTuner{"longlora", 0, "attention within shifted groups of tokens: all tokens attend"},
+    OtherTuner{"boft", 3, "each adapted weight is rotated anew in each forward pass"},
+    OtherTuner{"bone", 2, "sums of the inputs' blocks"},
+    OtherTuner{"vera", 1, "projections of rank vera_rank that all layers share"},
+    OtherTuner{"fourierft", 1, "each adapted weight's update is made anew in each forward pass"},
+    OtherTuner{"reft", 1, "interventions on hidden states"},
+    OtherTuner{"ia3", 1, "factors of activations"},
+    OtherTuner{"adapter", 16, "bottlenecks behind the feed-forward layers"},
+};
+
+/// Tower and projector train beside adapters of the language model, which drop nothing. Source: ms-swift 4.6
+/// tuner_plugin/lora_llm.py.
+RecipeOptions lora_beside_tower(const RecipePlace& place) {
+  place.not_planned("its adapters drop no inputs (lora_dropout): they are planned as LoRA's, which do");
+  RecipeOptions options{{"--method", "lora"}};
+  if (image_text_parts(model_of(place)).has_tower)
+    options.emplace_back("--train-tower", std::string(kFlagGiven));
+  return options;
+}
+
+/// AdaLoRA's matrices have adalora_init_r ranks; its allocator keeps three numbers for each of theirs, as
+/// much as three more adapters. Source: peft 0.21.2 tuners/adalora/layer.py RankAllocator.reset_ipt.
+RecipeOptions adaptive_lora(const RecipePlace& place) {
+  constexpr std::int64_t kFirst = 12;
+  place.not_planned(
+      "AdaLoRA is planned as LoRA of adalora_init_r ranks, its sums of sensitivities as three more adapters");
+  return {{"--method", "lora"},
+          {"--lora-rank", std::to_string(whole(place, "adalora_init_r", kFirst))},
+          {"--adapters", "4"}};
+}
+
+/// Copies of layers that train alone. Source: ms-swift 4.6 swift/tuners/llamapro.py.
+RecipeOptions added_blocks(const RecipePlace& place) {
+  constexpr std::int64_t kBlocks = 4;
+  place.not_planned("gradients of the frozen layers before the first new one, which ms-swift computes too");
+  return {{"--method", "full"},
+          {"--expand-blocks", std::to_string(whole(place, "llamapro_num_new_blocks", kBlocks))}};
+}
+
+RecipeOptions tuner(const RecipePlace& place) {
+  const std::string name = place.scalar();
+  if (name == "lora_llm") return lora_beside_tower(place);
+  if (name == "adalora") return adaptive_lora(place);
+  if (name == "llamapro") return added_blocks(place);
+  const auto* const other = std::ranges::find(kOtherTuners, name, &OtherTuner::name);
+  if (other == kOtherTuners.end()) return as_word(place);
+  RecipeOptions options{{"--method", "lora"}};
+  std::string rank = "LoRA";
+  if (other->rank > 0) {
+    options.emplace_back("--lora-rank", std::to_string(other->rank));
+    rank = fmt::format("LoRA of rank {}, with about as many parameters", other->rank);
+  }
+  place.not_planned(fmt::format("{} is planned as {}: {}", name, rank, other->what));
+  return options;
+}
+
+/// Of LoRA and what is trained beside it; other tuners have ranks of their own.
+RecipeOptions rank_of_lora(const RecipePlace& place) {
+  const std::string name = tuner_of(place);
+  const bool has_rank = name.starts_with("lora") || name == "longlora" || name == "full";
+  return has_rank ? as_text(place) : RecipeOptions{};
 }
 
 /// Weights in fp32 are trained with fp16's autocast. Source: model_args.py _init_mixed_precision.
@@ -301,7 +378,8 @@ RecipeOptions evaluated_batch(const RecipePlace& place) {
 
 RecipeOptions preferences(const RecipePlace& place) {
   const std::string said = preference_of(place);
-  if (said.empty() || said == "grpo") return {};  // the latter by its default
+  if (said.empty() || said == "grpo" || said == "gkd") return {};  // the latter by their defaults
+  if (said == "cpo") place.not_planned("CPO is planned as ORPO, whose loss is of the same tensors");
   if (said == "ppo") return {{"--objective", "ppo"}};
   return as_word(place);
 }
@@ -324,10 +402,47 @@ std::int64_t completion_of(const RecipePlace& place) {
   return whole(place, "max_completion_length", whole(place, "response_length", older));
 }
 
+/// True if the student generates some of what it is trained on. Source: ms-swift 4.6
+/// arguments/rlhf_args.py lmbda (0.5).
+bool is_on_policy(const RecipePlace& place) {
+  const std::string share = place.other("lmbda");
+  return preference_of(place) == "gkd" && (share.empty() || !is_zero(share));
+}
+
+/// A teacher on a server sends its most probable tokens; without one the student is its own. Source: ms-swift
+/// 4.6 arguments/rlhf_args.py _check_teacher, _set_default.
+RecipeOptions distillation(const RecipePlace& place) {
+  RecipeOptions options{{"--objective", "gkd"}};
+  const std::string teacher = place.other("teacher_model"), beta = place.other("beta");
+  const bool is_own = !trains_all_weights(place) && teacher == place.other("model");
+  if (!place.other("teacher_model_server").empty())
+    options.emplace_back("--reference", "none");
+  else if (teacher.empty() || is_own)
+    options.emplace_back("--reference", "adapters-off");
+  if (!beta.empty() && is_zero(beta)) options.emplace_back("--divergence", "forward");
+  if (!beta.empty() && beta.find_first_not_of("0.1") == std::string::npos && beta.starts_with("1"))
+    options.emplace_back("--divergence", "reverse");
+  if (!is_on_policy(place)) return options;
+  const std::int64_t completion = completion_of(place), limit = whole(place, "max_length", 0);
+  options.emplace_back("--completion-length", std::to_string(completion));
+  if (limit <= completion) options.emplace_back("--seq", std::to_string(rollout_sequence(place, completion)));
+  const std::string mode = place.other("vllm_mode");
+  const bool colocated = place.is_on("use_vllm") && mode != "server";
+  options.emplace_back("--rollout", place.is_on("use_vllm") ? mode : "trainer");
+  if (colocated && place.other("vllm_gpu_memory_utilization").empty())
+    options.emplace_back("--vllm-memory", "0.9");
+  const std::int64_t steps = whole(place, "gradient_accumulation_steps", 1);
+  if (steps > 1 && place.other("steps_per_generation").empty() &&
+      place.other("generation_batch_size").empty())
+    options.emplace_back("--steps-per-generation", std::to_string(steps));
+  return options;
+}
+
 /// All of a GRPO run that keys say or leave to defaults: one setting, so that what stands in the place of
 /// another is given together.
 RecipeOptions reinforcement(const RecipePlace& place) {
   const std::string said = preference_of(place);
+  if (said == "gkd") return distillation(place);
   if (said != "grpo" && said != "ppo") return {};
   const std::int64_t completion = completion_of(place);
   RecipeOptions options{{"--completion-length", std::to_string(completion)}};
@@ -350,18 +465,21 @@ RecipeOptions reinforcement(const RecipePlace& place) {
   return options;
 }
 
+/// True if completions are generated, whose engine keys name.
+bool rolls_out(const RecipePlace& place) { return is_reinforcement(place) || is_on_policy(place); }
+
 /// Source: rlhf_trainers/args_mixin.py vllm_mode.
 RecipeOptions vllm(const RecipePlace& place) {
   const auto on = place.boolean();
   if (!on) place.fail(in_quotes(place.scalar()), "accepted: true, false");
-  const bool generates = is_reinforcement(place) && *on;
+  const bool generates = rolls_out(place) && *on;
   if (generates && place.other("vllm_mode").empty())
     place.fail("true without vllm_mode", "accepted: with vllm_mode colocate, server");
   return {};
 }
 
 RecipeOptions vllm_mode(const RecipePlace& place) {
-  if (is_reinforcement(place) && !place.is_on("use_vllm"))
+  if (rolls_out(place) && !place.is_on("use_vllm"))
     place.fail("without use_vllm", "accepted: with use_vllm true");
   return as_word(place);
 }
@@ -377,7 +495,7 @@ RecipeOptions labels(const RecipePlace& place) {
 
 /// Reads a setting of an engine in the trainer's processes.
 RecipeOptions if_colocated_vllm(const RecipePlace& place) {
-  return is_reinforcement(place) && place.is_on("use_vllm") && place.other("vllm_mode") != "server"
+  return rolls_out(place) && place.is_on("use_vllm") && place.other("vllm_mode") != "server"
              ? as_text(place)
              : RecipeOptions{};
 }
@@ -386,19 +504,21 @@ RecipeOptions if_reinforced(const RecipePlace& place) {
   return is_reinforcement(place) ? as_text(place) : RecipeOptions{};
 }
 
+RecipeOptions if_fed(const RecipePlace& place) { return rolls_out(place) ? as_text(place) : RecipeOptions{}; }
+
 RecipeOptions if_ppo(const RecipePlace& place) {
   return preference_of(place) == "ppo" ? as_text(place) : RecipeOptions{};
 }
 
 /// Length of a sample; of GRPO's prompts it is counted with the completions.
 RecipeOptions sample_length(const RecipePlace& place) {
-  return is_reinforcement(place) ? RecipeOptions{} : as_text(place);
+  const bool is_short = is_on_policy(place) && whole(place, "max_length", 0) <= completion_of(place);
+  return is_reinforcement(place) || is_short ? RecipeOptions{} : as_text(place);
 }
 
 /// Samples of a generation over all GPUs, in micro-steps of them.
 RecipeOptions generation_batch(const RecipePlace& place) {
-  if (!is_reinforcement(place) || place.scalar().empty() || !place.other("steps_per_generation").empty())
-    return {};
+  if (!rolls_out(place) || place.scalar().empty() || !place.other("steps_per_generation").empty()) return {};
   const std::int64_t once =
       std::max<std::int64_t>(1, whole(place, "per_device_train_batch_size", 1)) * gpus_of(place);
   const std::int64_t samples = whole(place, "generation_batch_size", 0);
@@ -422,11 +542,33 @@ RecipeOptions reward_models(const RecipePlace& place) {
   return {};
 }
 
+/// The teacher of gkd; with adapters the model's own name means the student without them. Source: ms-swift
+/// 4.6 arguments/rlhf_args.py _check_teacher.
 RecipeOptions teacher(const RecipePlace& place) {
   const std::string said = preference_of(place);
-  if ((said == "grpo" || said == "gkd") && !is_off(place.value))
-    place.fail("a teacher's weights and logits on the GPUs are not planned", "accepted: without a teacher");
+  if (is_off(place.value)) return {};
+  if (said == "grpo")
+    place.not_planned(
+        "a teacher's weights, and its forward over what was generated: as much as --objective gkd --teacher "
+        "plans of them");
+  if (said != "gkd" || (!trains_all_weights(place) && place.scalar() == place.other("model"))) return {};
+  RecipeOptions options;
+  for (const auto& each : as_model(place)) options.emplace_back("--teacher", each.second);
+  return options;
+}
+
+/// The teacher's engine of its own: planned with the student's stage, whole below ZeRO-3.
+RecipeOptions teacher_engine(const RecipePlace& place) {
+  if (!is_off(place.value) && place.value.text != place.other("deepspeed"))
+    place.not_planned("the teacher is divided as the student is, and not offloaded");
   return {};
+}
+
+RecipeOptions if_distilled(const RecipePlace& place) {
+  const bool is_on = preference_of(place) == "gkd" && !is_off(place.value) && !is_zero(place.scalar());
+  if (!is_on) return {};
+  return place.row.option == "--label-loss" ? RecipeOptions{{"--label-loss", std::string(kFlagGiven)}}
+                                            : as_text(place);
 }
 
 RecipeOptions reference_model(const RecipePlace& place) {
@@ -459,13 +601,14 @@ constexpr std::string_view kImages = "sizes of images and videos: --images, --im
 constexpr std::string_view kWhichTrain = "which weights train";
 
 std::vector<RecipeRow> model_rows() {
-  const std::vector<std::pair<std::string_view, std::string_view>> methods{{"lora", "lora"},
-                                                                           {"full", "full"}};
+  std::vector<std::pair<std::string_view, std::string_view>> methods{
+      {"lora", "lora"}, {"full", "full"}, {"lora_llm", "lora"}, {"adalora", "lora"}, {"llamapro", "full"}};
+  for (const OtherTuner& each : kOtherTuners) methods.emplace_back(each.name, "lora");
   return {
       {"model", "--model", as_model},
-      {"tuner_type", "--method", as_word, methods},
-      {"train_type", "--method", as_word, methods},
-      {"sft_type", "--method", as_word, methods},
+      {"tuner_type", "--method", tuner, methods},
+      {"train_type", "--method", tuner, methods},
+      {"sft_type", "--method", tuner, methods},
       {"tuner_backend", "", backend},
       {"quant_bits", "", quantised},
       {"quant_method", "", as_word, {{"bnb", ""}, {"hqq", ""}, {"awq", ""}, {"gptq", ""}, {"gptq_v2", ""}}},
@@ -476,7 +619,7 @@ std::vector<RecipeRow> model_rows() {
        "--quant-storage",
        as_word,
        {{"uint8", "uint8"}, {"bfloat16", "bf16"}, {"float16", "fp16"}, {"float32", "fp32"}}},
-      {"lora_rank", "--lora-rank", as_text},
+      {"lora_rank", "--lora-rank", rank_of_lora},
       {"lora_dropout", "--lora-dropout", as_text},
       {"target_modules", "--lora-targets", as_targets},
       {"target_regex", "--lora-targets", as_targets},
@@ -526,16 +669,24 @@ std::vector<RecipeRow> rollout_rows() {
         {"simpo", "simpo"},
         {"kto", "kto"},
         {"rm", "reward"},
+        {"cpo", "orpo"},
         {"grpo", ""},
+        {"gkd", ""},
         {"ppo", ""}}},
       {"loss_type", "", [](const RecipePlace&) { return RecipeOptions{}; }},
       {"ref_model", "", reference_model},
       {"ref_adapters", "--reference", reference_adapters},
       {"precompute_ref_log_probs", "--reference", as_word, {{"true", "precomputed"}, {"false", ""}}},
-      {"teacher_model", "", teacher},
+      {"teacher_model", "--teacher", teacher},
       {"teacher_adapters", "", nullptr, {}, "a teacher's adapters"},
+      {"teacher_deepspeed", "", teacher_engine},
+      {"teacher_model_server", "", [](const RecipePlace&) { return RecipeOptions{}; }},
+      {"offload_teacher_model", "", nullptr, {}, "a teacher that waits in host memory: it stays on the GPU"},
+      {"gkd_logits_topk", "--teacher-top", if_distilled},
+      {"sft_alpha", "--label-loss", if_distilled},
+      {"lmbda", "", [](const RecipePlace&) { return RecipeOptions{}; }},
       {"reward_model", "--reward-model", reward_models},
-      {"steps_per_generation", "--steps-per-generation", if_reinforced},
+      {"steps_per_generation", "--steps-per-generation", if_fed},
       {"generation_batch_size", "--steps-per-generation", generation_batch},
       {"num_iterations", "--iterations", if_reinforced},
       {"num_ppo_epochs", "--iterations", if_ppo},

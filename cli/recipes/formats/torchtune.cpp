@@ -291,8 +291,7 @@ constexpr std::array kOptimizers{
     NamedOptimizer{"bitsandbytes.optim.PagedAdamW8bit", "paged_adamw8bit"},
     NamedOptimizer{"bitsandbytes.optim.Lion8bit", "lion8bit"},
     NamedOptimizer{"torchao.optim.AdamW8bit", "adamw8bit", "torchao's 8-bit AdamW: planned as bitsandbytes'"},
-    NamedOptimizer{"torchao.optim.AdamW4bit", "adamw8bit",
-                   "torchao's 4-bit AdamW: planned in 8 bits, which take more"},
+    NamedOptimizer{"torchao.optim.AdamW4bit", "adamw4bit"},
     NamedOptimizer{"torchao.optim.AdamWFp8", "adamw8bit", "torchao's 8-bit AdamW: planned as bitsandbytes'"},
     NamedOptimizer{"torchao.optim.CPUOffloadOptimizer", "adamw",
                    "states and gradients on the host: planned on the GPU, which takes more"}};

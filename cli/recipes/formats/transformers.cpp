@@ -196,7 +196,6 @@ std::vector<RecipeRow> script_rows() {
       {"freeze_llm", "", frozen},
       {"image_max_pixels", "", nullptr, {}, "the largest image: --images and --image-size plan images"},
       {"video_max_pixels", "", nullptr, {}, "the largest frame: videos are not planned"},
-      {"teacher_model_name_or_path", "", nullptr, {}, "a teacher"},
       {"num_labels", "", nullptr, {}, "a head of classes is planned as one of next tokens, which takes more"},
       {"num_lora_modules", "", nullptr, {}, "all modules get adapters"},
   };

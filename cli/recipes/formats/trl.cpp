@@ -56,10 +56,11 @@ constexpr std::array kTrainers{
     TrainerWord{"grpo", "grpo"},
     TrainerWord{"rloo", "grpo", "RLOO is planned as GRPO"},
     TrainerWord{"ppo", "ppo"},
-    TrainerWord{"gkd", ""},
-    TrainerWord{"gold", ""},
-    TrainerWord{"opd", ""},
-    TrainerWord{"distillation", ""},
+    TrainerWord{"gkd", "gkd"},
+    TrainerWord{"gold", "gkd", "GOLD is planned as GKD: another tokenizer of the teacher is not"},
+    TrainerWord{"opd", "gkd", "a script's own distillation is planned as TRL's GKD"},
+    TrainerWord{"distillation", "gkd",
+                "DistillationTrainer is planned as GKD, whose whole logits take more than its chunks"},
     TrainerWord{"xpo", ""},
 };
 
@@ -149,7 +150,7 @@ RecipeOptions objective(const RecipePlace& place) {
   const TrainerWord& found = trainer(place);
   if (found.objective.empty())
     place.fail(fmt::format("{} is not planned yet", found.word),
-               "accepted: sft, dpo, kto, orpo, cpo, simpo, reward, grpo, rloo, ppo");
+               "accepted: sft, dpo, kto, orpo, cpo, simpo, reward, grpo, rloo, ppo, gkd");
   if (!found.note.empty()) place.not_planned(std::string(found.note));
   return {{"--objective", std::string(found.objective)}};
 }
@@ -286,6 +287,37 @@ RecipeOptions precomputed(const RecipePlace& place) {
   return of == "dpo" || of == "kto" ? as_word(place) : RecipeOptions{};
 }
 
+// ---- GKD. Source: TRL 1.16 experimental/gkd/gkd_config.py.
+
+/// True if the student generates answers (lmbda is 0.5 where it is not there), by itself.
+bool is_on_policy(const RecipePlace& place) {
+  const std::string share = place.other("lmbda");
+  return trainer(place).objective == "gkd" &&
+         (share.empty() || share.find_first_not_of("0.") != std::string::npos);
+}
+
+/// Returns the divergence, and what is generated of a sample.
+RecipeOptions distillation(const RecipePlace& place) {
+  if (trainer(place).objective != "gkd") return {};
+  constexpr std::int64_t kNewTokens = 128, kSample = 1024;
+  const std::string beta = place.other("beta");
+  const bool is_zero = beta.find_first_not_of("0.") == std::string::npos;
+  RecipeOptions options;
+  if (!beta.empty() && (is_zero || beta == "1" || beta == "1.0"))
+    options.emplace_back("--divergence", is_zero ? "forward" : "reverse");
+  if (!is_on_policy(place)) return options;
+  const std::int64_t fresh = tokens_of(place, "max_new_tokens", kNewTokens);
+  const std::int64_t whole = tokens_of(place, "max_length", kSample);
+  options.emplace_back("--completion-length", std::to_string(std::min(fresh, whole - 1)));
+  options.emplace_back("--rollout", "trainer");
+  return options;
+}
+
+RecipeOptions sequence_teacher(const RecipePlace& place) {
+  if (place.boolean().value_or(false)) place.not_planned("answers that the teacher generates");
+  return {};
+}
+
 // ---- PPO: what reward_model_path tells it by. Source: TRL 1.8 experimental/ppo/ppo_config.py,
 // examples/scripts/ppo/ppo.py, whose value model is another copy of the reward model.
 
@@ -294,6 +326,10 @@ RecipeOptions named(const RecipePlace& place, std::string_view option) {
   RecipeOptions options = as_model(place);
   for (auto& each : options) each.first = option;
   return options;
+}
+
+RecipeOptions teacher(const RecipePlace& place) {
+  return trainer(place).objective == "gkd" ? named(place, "--teacher") : RecipeOptions{};
 }
 
 /// gradient_checkpointing of PPOConfig does nothing.
@@ -369,6 +405,12 @@ std::vector<RecipeRow> rows() {
       {"generation_batch_size", "", nullptr, {}, "completions generated at once"},
       {"num_generations", "--generations", if_grpo},
       {"model_name_or_path", "--seq", generation},
+      {"model_name_or_path", "--divergence", distillation},
+      {"teacher_model_name_or_path", "--teacher", teacher},
+      {"lmbda", "", [](const RecipePlace&) { return RecipeOptions{}; }},
+      {"seq_kd", "", sequence_teacher},
+      {"teacher_load_in_4bit", "", nullptr, {}, "a teacher in 4 bits: it is planned in 16"},
+      {"teacher_load_in_8bit", "", nullptr, {}, "a teacher in 8 bits: it is planned in 16"},
       {"beta", "--reference", divergence},
       {"max_completion_length", "--completion-length", completion},
       {"max_prompt_length", "", [](const RecipePlace&) { return RecipeOptions{}; }},
@@ -401,7 +443,7 @@ std::vector<RecipeCommand> commands() {
           {.words = "trl grpo", .config = "--config"},
           {.words = "trl rloo", .config = "--config"},
           {.words = "trl reward", .config = "--config"},
-          {.words = "trl distillation", .not_planned = "distillation"},
+          {.words = "trl distillation", .config = "--config"},
           {.words = "trl vllm-serve", .does = "serves a model that generates for another command's training"},
           {.words = "trl env", .does = "prints versions"},
           {.words = "trl chat", .does = "runs a model"}};

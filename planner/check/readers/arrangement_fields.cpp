@@ -133,6 +133,15 @@ void read_reward_model(const JsonReader& value, Run& run) {
   run.setup.model.reward = scoring_model_at(value, run.skip);
 }
 
+/// The frozen model of a distillation.
+void read_teacher(const JsonReader& value, Run& run) {
+  if (std::optional<Model> model = model_at(value, run.skip))
+    run.setup.model.teacher = std::make_shared<const Model>(*std::move(model));
+}
+void read_divergence(const JsonReader& value, Run& run) {
+  run.setup.training.distillation.divergence = named<Divergence>(value);
+}
+
 // ---- degrees of parallelism
 
 void read_tensor_parallel(const JsonReader& value, Run& run) { divide(run, &ParallelLayout::tensor, value); }

@@ -92,6 +92,8 @@ void read_images(const JsonReader& value, Run& run);
 void read_frozen(const JsonReader& value, Run& run);
 void read_value_model(const JsonReader& value, Run& run);
 void read_reward_model(const JsonReader& value, Run& run);
+void read_teacher(const JsonReader& value, Run& run);
+void read_divergence(const JsonReader& value, Run& run);
 
 // ---- what is trained, and how
 void read_framework(const JsonReader& value, Run& run);

@@ -19,6 +19,7 @@ bool names_targets(const Run& run) {
 bool packs_weights(const Run& run) { return run.setup.training.method == Method::qlora; }
 bool generates_samples(const Run& run) { return generates(run.setup.training); }
 bool has_objective(const Run& run) { return run.setup.training.objective != Objective::sft; }
+bool has_teacher(const Run& run) { return distils(run.setup.training); }
 bool trains_reward(const Run& run) { return run.setup.training.objective == Objective::reward; }
 bool has_values(const Run& run) { return trains_values(run.setup.training); }
 bool divides_tensors(const Run& run) { return !divides_samples(run); }
@@ -182,6 +183,8 @@ constexpr std::array kFields{
     Field{"loss", T, T, read_score_head, "reward: a score is in the place of the head", trains_reward},
     Field{"/value_config", T, 0, read_value_model, "config.json of PPO's model of values", has_values},
     Field{"/reward_config", T, 0, read_reward_model, "config.json of PPO's model of rewards", has_values},
+    Field{"/teacher_config", T, 0, read_teacher, "config.json of gkd's teacher", has_teacher},
+    Field{"divergence", T, 0, read_divergence, "of gkd", has_teacher},
     Field{"/trainable", T, 0, read_trainable, "parameters that train"},
     Field{"optimizer", P | T, P | T, read_optimizer, "the optimizer, and how it walks over parameters"},
 

@@ -262,7 +262,8 @@ void read_method(const JsonReader& value, Run& run) {
   }
   training.objective = named<Objective>(value);
   training.method = named<Method>(run.options.at("trained"));
-  if (!generates(training) && reference_of(training) && training.method != Method::full)
+  const bool compares = !generates(training) && !distils(training);
+  if (compares && reference_of(training) && training.method != Method::full)
     training.reference = ReferenceModel::adapters_off;
   if (trains_values(training)) {
     const auto scores = std::make_shared<const Model>(scoring_model(run.setup.model));

@@ -36,13 +36,14 @@ constexpr std::array<TermInfo, 5> kPlainTable{{
 constexpr std::array kDdpStages{0};
 constexpr std::array kDdpOffloads{Offload{}};
 
-void check_ddp(const Model&, const Training& training, const Strategy& s, Reasons& reasons) {
+void check_ddp(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
   if (s.zero_stage > 0) reasons.emplace_back("plain PyTorch shards nothing: it is planned as stage 0");
   if (s.layout.replicate > 1) reasons.emplace_back("plain PyTorch shards nothing that could be replicated");
   if (training.steps_in_backward && s.layout.data_ranks() > 1)
     reasons.emplace_back(
         "an optimizer that steps in the backward needs gradients that are reduced: one GPU, or FSDP2");
   check_torch(training, s, reasons);
+  check_ulysses(model, training, s, reasons);
   if (s.offload_optimizer == OffloadDevice::none && s.offload_parameters == OffloadDevice::none) return;
   reasons.emplace_back("plain PyTorch offloads nothing: take DeepSpeed or FSDP");
   check_offloaded_optimizer(training, reasons);
@@ -94,8 +95,11 @@ Launch ddp_launch(const Plan& plan, const Question& question, const std::string&
   // DDP keeps weights as they are loaded: DeepSpeed and FSDP2 make fp32 master weights of 16-bit ones.
   const SwiftWords own{.keeps_fp32 = training.method == Method::full && training.master_weights,
                        .checkpoints = plan.strategy.checkpointing != Checkpointing::none};
+  const std::string swift = swift_line(plan, question, own);
+  // No other trainer exchanges tokens for heads beside DDP.
+  if (plan.strategy.layout.sequence > 1) return {.swift = swift};
   return {.torchrun = join(plain),
-          .swift = swift_line(plan, question, own),
+          .swift = swift,
           .accelerate = join(words),
           .torchtitan = torchtitan_line(plan, question, {.replicate = plan.strategy.layout.data_ranks()})};
 }
@@ -115,6 +119,7 @@ const FrameworkSpec& ddp_spec() {
       .offloads = kDdpOffloads,
       .splits_layers = false,
       .runs_alst = false,
+      .runs_ulysses = true,
       .passes_keys = false,
       .divides_experts = false,
       .sharded_instead = Framework::fsdp,
@@ -134,7 +139,7 @@ const FrameworkSpec& ddp_spec() {
       .check = check_ddp,
       .sharding_name = [](const Strategy&) { return std::string("ddp"); },
       .warnings = ddp_warnings,
-      .strategy_warnings = nullptr,
+      .strategy_warnings = ulysses_warnings,
       .replication = ddp_replication,
       .shard = [](const RankModel& model, const Training& training,
                   const Strategy&) { return shard_by_rows(model, training, 1); },

@@ -148,6 +148,7 @@ const FrameworkSpec& deepspeed_spec() {
       .offloads = kZeroOffloads,
       .splits_layers = true,
       .runs_alst = true,
+      .runs_ulysses = true,
       .passes_keys = false,
       .divides_experts = true,
       .sharded_instead = {},

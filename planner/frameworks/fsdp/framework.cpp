@@ -77,6 +77,7 @@ void check_fsdp(const Model& model, const Training& training, const Strategy& s,
   if (training.method == Method::qlora && !shards_packed(training))
     reasons.push_back(packed_reason(training, "FSDP2"));
   check_torch(training, s, reasons);
+  check_ulysses(model, training, s, reasons);
   check_context_parallel(model, training, s, reasons);
   if (s.offload_optimizer == OffloadDevice::none && s.offload_parameters == OffloadDevice::none) return;
   if (s.offload_parameters != OffloadDevice::cpu || s.offload_optimizer == OffloadDevice::nvme)
@@ -115,7 +116,10 @@ void offload_fsdp(const StepInputs& in, HostTally& host) {
         tensor.packed ? share(numbers_of(tensor), ranks) * tensor.number : fsdp_shard(tensor, ranks) * stored;
     host.pinned(part);
     if (tensor.trainable) host.pinned(part);
-    if (!tensor.added && reference_of(in.training) == ReferenceModel::copy) host.pinned(part);
+  }
+  for (const RankTensor& tensor : in.rank.compared) {
+    const Bytes stored(tensor.stored.value / std::max<std::int64_t>(tensor.elements.value, 1));
+    host.pinned(fsdp_shard(tensor, in.strategy.layout.shard_ranks()) * stored);
   }
   host.pageable(in.shard.moments);
   // Each rank loads the packed model whole on the host: accelerate moves none that bitsandbytes packed to the
@@ -174,7 +178,9 @@ Launch fsdp_launch(const Plan& plan, const Question& question, const std::string
   add_meeting_place(words, question.cluster);
   words.emplace_back("train.py");
   const Words reshard{"--parallelism.fsdp_reshard_after_forward", s.zero_stage == 3 ? "always" : "never"};
-  return {.swift = swift_line(plan, question, {.sharding = {"--fsdp", swift_fsdp(plan)}}),
+  const std::string swift = swift_line(plan, question, {.sharding = {"--fsdp", swift_fsdp(plan)}});
+  if (s.layout.sequence > 1) return {.swift = swift};  // no other trainer exchanges tokens for heads
+  return {.swift = swift,
           .accelerate = join(words),
           .torchtitan = torchtitan_line(plan, question, {s.layout.replicate, s.layout.shard}, reshard)};
 }
@@ -194,6 +200,7 @@ const FrameworkSpec& fsdp_spec() {
       .offloads = kFsdpOffloads,
       .splits_layers = false,
       .runs_alst = false,
+      .runs_ulysses = true,
       .passes_keys = true,
       .divides_experts = false,
       .sharded_instead = {},
@@ -219,7 +226,7 @@ const FrameworkSpec& fsdp_spec() {
       .sharding_name =
           [](const Strategy& s) { return std::string(s.zero_stage == 3 ? "fsdp" : "fsdp+no-reshard"); },
       .warnings = fsdp_warnings,
-      .strategy_warnings = nullptr,
+      .strategy_warnings = ulysses_warnings,
       .replication = fsdp_replication,
       .shard = fsdp_rank_shard,
       .slices = [](const RankModel&, const Training&, const Strategy&) { return std::vector<Slice>{}; },

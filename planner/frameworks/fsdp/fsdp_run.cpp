@@ -13,24 +13,26 @@ FsdpRun::FsdpRun(RankState& state)
       device_(state.device()),
       groups_(state.in().model.inventory.layers.size() + (wraps_embedding() ? 2 : 1)),
       optimized_(optimizer_tensors(state.in().rank, state.in().training, state.in().strategy)) {
-  for (std::size_t i = 0; i < state.tensors().size(); ++i) add_to(groups_, i);
-  if (!has_reference()) return;
-  reference_groups_.resize(groups_.size());
   for (std::size_t i = 0; i < state.tensors().size(); ++i)
-    if (!state.tensors()[i].added) add_to(reference_groups_, i);
+    add_to(groups_, state.tensors()[i], i, wraps_embedding());
+  if (!has_reference()) return;
+  const std::vector<RankTensor>& compared = state.in().rank.compared;
+  const bool embeds = wraps_ends() && !reference_shape().tied_embeddings;
+  reference_groups_.resize(reference_layers() + (embeds ? 2 : 1));
+  for (std::size_t i = 0; i < compared.size(); ++i) add_to(reference_groups_, compared[i], i, embeds);
 }
 
 /// MixedPrecisionPolicy(param_dtype=torch.bfloat16) over fp32 shards; without one, what is stored is
 /// gathered.
-void FsdpRun::add_to(std::vector<ParameterGroup>& groups, std::size_t index) const {
+void FsdpRun::add_to(std::vector<ParameterGroup>& groups, const RankTensor& tensor, std::size_t index,
+                     bool embeds) const {
   const bool casts = in().training.master_weights && in().training.precision != Precision::fp32;
-  const RankTensor& tensor = state_.tensors()[index];
   const Bytes stored(tensor.stored.value / tensor.elements.value);
-  const bool embeds = wraps_embedding() && (tensor.role == TensorRole::token_embedding ||
-                                            tensor.role == TensorRole::position_embedding);
-  ParameterGroup& group = tensor.layer >= 0 ? groups[static_cast<std::size_t>(tensor.layer)]
-                          : embeds          ? groups[layers()]
-                                            : groups.back();
+  const bool is_embedding =
+      tensor.role == TensorRole::token_embedding || tensor.role == TensorRole::position_embedding;
+  ParameterGroup& group = tensor.layer >= 0        ? groups[static_cast<std::size_t>(tensor.layer)]
+                          : embeds && is_embedding ? groups[groups.size() - 2]
+                                                   : groups.back();
   if (tensor.packed)  // the numbers that hold its values are divided, and are not cast
     return group.parameters.push_back({.tensor = index,
                                        .shard = share(numbers_of(tensor), ranks()),
@@ -59,7 +61,10 @@ void FsdpRun::initialise() {
   else
     state_.make_quant_states();
   for (ParameterGroup& group : groups_) shard(group);
-  if (has_reference()) shard_reference();
+  if (has_reference())
+    shard_reference();
+  else
+    state_.make_reference();  // whole on each rank, where there is one
 }
 
 void FsdpRun::shard_reference() {
@@ -213,6 +218,13 @@ void FsdpRun::leave_group() {
     reshard(group);
 }
 
+/// A loss that is computed behind the model's forward finds the root resharded, and the last all-gather's
+/// output freed. Source: torch 2.11 distributed/fsdp/_fully_shard/_fsdp_state.py _post_forward.
+void FsdpRun::leave_forward() {
+  if (reshards_after_forward() && !wraps_ends()) reshard(root());
+  device_.release(last_gathered_);
+}
+
 /// The forward of the copy's groups, or once more of the policy's where its adapters are switched off.
 void FsdpRun::reference(std::int32_t index) {
   if (index == kScoringBegins) scores_ = true;
@@ -220,14 +232,19 @@ void FsdpRun::reference(std::int32_t index) {
   if (index == kReferenceEnds) scores_ = false;
   std::vector<ParameterGroup>& groups = own ? reference_groups_ : groups_;
   const auto run = [&](ParameterGroup& group) { gather(group), copy_out(group, true); };
+  if (index == kReferenceBegins && distils(in().training)) leave_forward();
+  const bool apart = !own && !in().rank.compared.empty() && !scores_;  // a teacher that is not sharded
+  if (apart) return;
+  const std::size_t ends = own ? reference_layers() : layers();
   if (index == kReferenceBegins || index == kScoringBegins)
-    for (std::size_t i = layers(); i < groups.size(); ++i) run(groups[i]);
+    for (std::size_t i = ends; i < groups.size(); ++i) run(groups[i]);
   if (reference_layer_ >= 0 && (own || reshards_after_forward()))
     reshard(groups[static_cast<std::size_t>(reference_layer_)]);
   reference_layer_ = index;
   if (index >= 0) return run(groups[static_cast<std::size_t>(index)]);
-  if (index == kReferenceEnds && own)
-    for (std::size_t i = layers(); i < groups.size(); ++i) reshard(groups[i]);
+  if (index != kReferenceEnds || !own) return;
+  for (std::size_t i = ends; i < groups.size(); ++i) reshard(groups[i]);
+  if (distils(in().training)) device_.release(last_gathered_);
 }
 
 /// The root's forward ends with the loss; its backward begins with the loss's.

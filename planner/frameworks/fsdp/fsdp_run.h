@@ -68,10 +68,18 @@ class FsdpRun {
   [[nodiscard]] Bytes sent_as(const ParameterGroup& group) const;
   [[nodiscard]] bool has_gradient(const Parameter& parameter) const;
 
-  /// Adds a tensor to the group that it is of.
-  void add_to(std::vector<ParameterGroup>& groups, std::size_t tensor) const;
-  /// True if log-probabilities come from a copy of the model, which is sharded too.
-  [[nodiscard]] bool has_reference() const { return reference_of(in().training) == ReferenceModel::copy; }
+  /// Adds a tensor, which is number `index` of its list, to the group that it is of. `embeds`: the embedding
+  /// is a group by itself, before the root's.
+  void add_to(std::vector<ParameterGroup>& groups, const RankTensor& tensor, std::size_t index,
+              bool embeds) const;
+  /// True if a frozen model is sharded too: a copy that log-probabilities come from, or a teacher.
+  [[nodiscard]] bool has_reference() const {
+    return !in().rank.compared.empty() && !in().training.distillation.whole_teacher;
+  }
+  [[nodiscard]] const ModelShape& reference_shape() const { return compared_model(in().model).shape; }
+  [[nodiscard]] std::size_t reference_layers() const {
+    return compared_model(in().model).inventory.layers.size();
+  }
   void shard(ParameterGroup& group);
   void shard_reference();
   void gather(ParameterGroup& group);
@@ -80,6 +88,7 @@ class FsdpRun {
   void copy_out_alone(ParameterGroup& group);
   void reshard(ParameterGroup& group);
 
+  void leave_forward();
   void pass_ends(int layer, bool backward, bool is_behind_layers);
   void leave_group();
   void before_backward(std::size_t group);
@@ -95,7 +104,7 @@ class FsdpRun {
   RankState& state_;
   Device& device_;
   std::vector<ParameterGroup> groups_;            ///< the layers', the root's
-  std::vector<ParameterGroup> reference_groups_;  ///< of a copy, as groups_
+  std::vector<ParameterGroup> reference_groups_;  ///< of the frozen model, as groups_
   int reference_layer_{-1};                       ///< of the reference, whose forward runs
   bool scores_{};                                 ///< that forward is the policy's own
   std::vector<OptimizerTensor> optimized_;

@@ -118,15 +118,34 @@ void add_rollout(Words& words, const Plan& plan, const Training& training) {
        std::to_string(training.sequence_length), "--sleep_level", std::to_string(rollout.sleep_level)});
 }
 
+/// Adds a teacher and what generates. Source: ms-swift 4.6 swift/arguments/rlhf_args.py.
+void add_distillation(Words& words, const Question& question) {
+  const Training& training = question.training;
+  const Distillation& about = training.distillation;
+  const bool is_mixed = about.divergence == Divergence::mixture;
+  add(words, {"--rlhf_type", "gkd", "--beta",
+              is_mixed                                  ? "0.5"
+              : about.divergence == Divergence::forward ? "0"
+                                                        : "1",
+              "--lmbda", about.on_policy ? "0.5" : "0"});
+  if (!reference_of(training)) add(words, {"--teacher_model_server", "URL"});
+  if (reference_of(training) == ReferenceModel::copy || training.method != Method::full)
+    add(words, {"--teacher_model", model_word(compared_model(question.model))});
+  if (about.top > 0) add(words, {"--gkd_logits_topk", std::to_string(about.top)});
+  if (about.on_policy) add(words, {"--max_completion_length", std::to_string(completion_tokens(training))});
+}
+
 }  // namespace
 
 std::string swift_line(const Plan& plan, const Question& question, const SwiftWords& own) {
   if (trains_values(question.training)) return {};  // PPOTrainer is TRL's, and its script the user's
   const bool generated = generates(question.training);
   Words words = swift_environment(question.cluster);
-  add(words, {"swift", generated ? "rlhf" : "sft", "--model", model_word(question.model), "--dataset",
-              "train.jsonl"});
+  const bool distilled = distils(question.training);
+  add(words, {"swift", generated || distilled ? "rlhf" : "sft", "--model", model_word(question.model),
+              "--dataset", "train.jsonl"});
   if (generated) add_rollout(words, plan, question.training);
+  if (distilled) add_distillation(words, question);
   add_method(words, question.training);
   add_training(words, plan.strategy, question.training, own);
   add_token_ranks(words, plan, question);

@@ -57,6 +57,23 @@ TEST(FrameworkOption, TheConfigIsAccelerates) {
   EXPECT_EQ(ddp.at("fsdp_config"), nullptr);
 }
 
+// ms-swift's sequence parallelism beside DDP: four all-to-alls a layer and pass, activations of a part of the
+// tokens, a line for ms-swift alone.
+TEST(FrameworkOption, DdpExchangesTokensForHeads) {
+  const std::string line = "--model Qwen/Qwen2.5-0.5B --gpus 2 --mem 80 --framework torch --seq 8192 ";
+  const json whole = report(line), divided = report(line + "--sp 2");
+  const json& plan = plan_of(divided, "sp2+ddp");
+  EXPECT_EQ(plan.at("strategy").at("sequence_parallel"), 2);
+  const auto peak = [](const json& of) { return of.at("memory").at("peak_allocated").get<double>(); };
+  EXPECT_LT(peak(plan), peak(plan_of(whole, "ddp")) - 2.0 * 4096 * 151'936) << "half of the logits";
+  EXPECT_NE(divided.at("launch").at("swift").get<std::string>().find("--sequence_parallel_size 2"),
+            std::string::npos);
+  EXPECT_EQ(divided.at("launch").at("accelerate"), nullptr);
+  const Result refused =
+      in_process("--model Qwen/Qwen2.5-0.5B --gpus 4 --mem 80 --framework torch --seq 8192 --sp 4");
+  EXPECT_THAT(refused.out + refused.err, HasSubstr("14 attention heads"));
+}
+
 // Hybrid sharding: each copy is shared by half of the GPUs.
 TEST(FrameworkOption, ReplicasAreCopiesOfWhatIsSharded) {
   const std::string question = "--model 8B --gpus 8 --mem 80 --framework fsdp --zero 3 --offload none";

@@ -363,8 +363,10 @@ TEST(Recipe, NamesPackingThatIsPlannedAsAnothers) {
 TEST(Recipe, RefusesPackingThatIsNotPlanned) {
   const std::string factory = "finetuning_type: lora\nlora_target: all\nmodel_name_or_path: Qwen/Qwen2.5-7B";
   EXPECT_THAT(
-      error_of(factory + "-FP8\n"),
-      HasSubstr("recipe.yaml:3: model_name_or_path: \"Qwen/Qwen2.5-7B-FP8\"; accepted: models in 16 bits"));
+      error_of(factory + "-GGUF\n"),
+      HasSubstr("recipe.yaml:3: model_name_or_path: \"Qwen/Qwen2.5-7B-GGUF\"; accepted: models in 16 bits"));
+  const std::string full = "finetuning_type: full\nlora_target: all\nmodel_name_or_path: Qwen/Qwen2.5-7B-FP8\n";
+  EXPECT_THAT(error_of(full), HasSubstr("accepted: models in 16 bits"));
   EXPECT_THAT(error_of("finetuning_type: full\nlora_target: all\nmodel_name_or_path: Qwen/Qwen2.5-7B-AWQ\n"),
               HasSubstr("its weights are packed; accepted: with LoRA adapters"));
   const std::string axolotl = "adapter: lora\nbase_model: Qwen/Qwen2.5-7B\n";

@@ -57,6 +57,18 @@ TEST(PackedStates, LeaveSmallTensorsInFp32) {
               ElementsAre(Bytes(4097), Bytes(4097), Bytes(68), Bytes(68)));
 }
 
+// Two values in a byte, a maximum of each 128, a table of 16; what makes no whole blocks has its own type.
+// Source: torchao 0.18 optim/subclass_4bit.py, optim/adam.py _new_buffer.
+TEST(PackedStates, AreFourBitsInWholeBlocks) {
+  const Training training{.optimizer = Optimizer::adamw4bit};
+  EXPECT_THAT(optimizer_state_blocks(training, Elements(8192), Bytes(2)),
+              ElementsAre(Bytes(4096), Bytes(256), Bytes(64), Bytes(4096), Bytes(256), Bytes(64)));
+  for (const std::int64_t whole : {3968, 4097})
+    EXPECT_THAT(optimizer_state_blocks(training, Elements(whole), Bytes(2)),
+                ElementsAre(Bytes(2 * whole), Bytes(2 * whole)));
+  EXPECT_TRUE(shared_state_blocks(training).empty());
+}
+
 TEST(PackedStates, ArePagedFromAHundredThousandElements) {
   const Training training{.optimizer = Optimizer::paged_lion32bit};
   EXPECT_THAT(optimizer_state_blocks(training, Elements(99'999), Bytes(2)), ElementsAre(Bytes(399'996)));

@@ -1,4 +1,4 @@
-"""Condenses recorded steps (methods, trainers, rollouts): the last step of every run.
+"""Condenses recorded steps (methods, trainers, rollouts, distillation): the last step of every run.
 usage: extract.py STEPS, a JSON list or a line for each step; writes steps.json"""
 import json
 import sys
@@ -21,10 +21,15 @@ def read(path):
     return json.loads(text) if text.startswith("[") else [json.loads(line) for line in text.splitlines()]
 
 
+def shape(config):
+    return {k: config[k] for k in SHAPE if config.get(k) is not None}
+
+
 rows = [{
     "id": row["id"],
     "model": row["model"],
-    "config": {k: row["config"][k] for k in SHAPE if row["config"].get(k) is not None},
+    "config": shape(row["config"]),
+    **({"teacher_config": shape(row["teacher_config"])} if "teacher_config" in row else {}),
     "options": {k: v for k, v in row["options"].items() if v is not None},
     **({"ds_config": row["ds_config"]} if row.get("ds_config") else {}),
     **({"ds_config_reference": row["ds_config_reference"]} if row.get("ds_config_reference") else {}),

@@ -44,12 +44,10 @@ void offload_shard(const StepInputs& in, HostTally& host) {
 void pin_parameters(const StepInputs& in, HostTally& host) {
   const Bytes weight = weight_size(in.training);
   host.pinned(in.shard.parameters);
-  if (reference_of(in.training) == ReferenceModel::copy) {
-    Bytes copy{};
-    for (const RankTensor& tensor : in.rank.tensors)
-      if (!tensor.added) copy += share(tensor.elements, in.strategy.layout.gradient_ranks()) * weight;
-    host.pinned(copy);
-  }
+  Bytes copy{};
+  for (const RankTensor& tensor : in.rank.compared)
+    copy += share(tensor.elements, in.strategy.layout.gradient_ranks()) * weight;
+  if (copy.value > 0) host.pinned(copy);
   for (const RankTensor& tensor : in.rank.tensors)
     for (int times = in.model.shape.tied_embeddings && tensor.role == TensorRole::token_embedding ? 2 : 1;
          times > 0; --times)

@@ -183,9 +183,8 @@ void PartitionedRun::list_modules() {
   if (has_reference()) list_reference_modules();
   HookList hooks{policy_.modules.events, policy_.first_module,
                  [this](int layer, std::int32_t index) { return numbers_[state_.tensor_of(layer, index)]; }};
-  HookList of_reference{
-      reference_.modules.events, reference_.first_module,
-      [this](int layer, std::int32_t index) { return numbers_[reference_tensor(layer, index)]; }};
+  HookList of_reference{reference_.modules.events, reference_.first_module,
+                        [this](int layer, std::int32_t index) { return reference_tensor(layer, index); }};
   if (has_reference()) hooks.reference_hooks = &of_reference;
   const TapeLayout layout(tape);
   play(tape, layout, hooks);
@@ -208,17 +207,22 @@ void PartitionedRun::list_reference_modules() {
     reference_.first_module.push_back(static_cast<std::int32_t>(reference_.modules.modules.size()));
     for (const TapeModule& each : part) {
       ShardedModule module{.own = {}, .leaf = each.leaf};
-      for (const std::int32_t index : each.own)
-        module.own.push_back(numbers_[reference_tensor(layer, index)]);
+      for (const std::int32_t index : each.own) module.own.push_back(reference_tensor(layer, index));
       reference_.modules.modules.push_back(std::move(module));
     }
   };
   for (std::size_t i = 0; i < modules.layers.size(); ++i)
     add(modules.classes[modules.layers[i]], static_cast<int>(i));
   add(modules.model, -1);
-  reference_.modules.parameters = policy_.modules.parameters;
-  for (ShardedParameter& each : reference_.modules.parameters)
-    each.trainable = false, each.persistent = false;
+  for (const RankTensor& each : in().rank.compared) {
+    const Sharing sharing = sharing_of(each, in().training, in().strategy);
+    reference_.modules.parameters.push_back(
+        {.elements = each.elements,
+         .element_size = weight(),
+         .trainable = false,
+         .group = static_cast<std::int32_t>(sharing),
+         .ranks = static_cast<std::int32_t>(ranks_of(sharing, in().training, in().strategy))});
+  }
   mark_persistent(reference_.modules, own.zero.persistence_threshold);
   reference_.options = gather_options(own);
   reference_.stream = kReferenceGather;
@@ -226,13 +230,12 @@ void PartitionedRun::list_reference_modules() {
   reference_.options.micro_steps = 1;
 }
 
-std::size_t PartitionedRun::reference_tensor(int layer, std::int32_t index) const {
-  if (layer >= 0) return state_.tensor_of(layer, index);  // adapters come behind what they adapt
+std::int32_t PartitionedRun::reference_tensor(int layer, std::int32_t index) const {
+  const std::vector<RankTensor>& all = in().rank.compared;
   std::int32_t seen = 0;
-  for (std::size_t i = 0; i < state_.tensors().size(); ++i) {
-    const RankTensor& tensor = state_.tensors()[i];
-    if (tensor.layer < 0 && !tensor.added && seen++ == index) return i;
-  }
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (std::max(all[i].layer, -1) == std::max(layer, -1) && seen++ == index)
+      return static_cast<std::int32_t>(i);
   return 0;
 }
 
@@ -244,6 +247,13 @@ std::int64_t PartitionedRun::ranks(std::size_t tensor) const {
 
 Over PartitionedRun::over(std::size_t tensor) const {
   return {group_of(sharing_of(state_.tensors()[tensor], in().training, in().strategy)), ranks(tensor)};
+}
+
+Over PartitionedRun::of_call(std::int32_t parameter, std::int64_t ranks) const {
+  const auto number = static_cast<std::size_t>(parameter);
+  const RankTensor& tensor =
+      engine_ == &reference_ ? in().rank.compared[number] : state_.tensors()[tensors_[number]];
+  return {group_of(sharing_of(tensor, in().training, in().strategy)), ranks};
 }
 
 void PartitionedRun::initialise() {
@@ -279,20 +289,17 @@ void PartitionedRun::partition_parameters() {
   flatten_trained(trained);
 }
 
-/// zero.Init once more, of all that is not added.
+/// zero.Init once more, of the frozen model.
 void PartitionedRun::partition_reference() {
-  std::vector<Device::Block> shards;
-  for (std::size_t i = 0; i < state_.tensors().size(); ++i) {
-    if (state_.tensors()[i].added) continue;
-    Device::Block whole =
-        device_.allocate(Term::frozen_parameters, state_.tensors()[i].elements * element_size(i));
+  for (const RankTensor& each : in().rank.compared) {
+    Device::Block whole = device_.allocate(Term::frozen_parameters, each.elements * weight());
     if (!on_host(in().strategy.offload_parameters))
-      shards.push_back(device_.allocate(Term::frozen_parameters, shard_of(i) * element_size(i)));
+      device_.allocate(Term::frozen_parameters,
+                       share(each.elements, ranks_of(each, in().training, in().strategy)) * weight());
     device_.release(whole);
   }
-  if (in().model.shape.tied_embeddings)
-    device_.spike(Term::frozen_parameters, state_.tensors()[state_.token_embedding()].elements *
-                                               element_size(state_.token_embedding()));
+  if (compared_model(in().model).shape.tied_embeddings)
+    device_.spike(Term::frozen_parameters, compared_embedding(in().rank).elements * weight());
 }
 
 /// Partitions a model that was made whole: transformers makes a quantised model without zero.Init, and the

@@ -49,9 +49,7 @@ class PartitionedRun {
            sharing_of(state_.tensors()[b], in().training, in().strategy);
   }
   /// Returns the group of a call that gathers this parameter, by DeepSpeed's number, among `ranks` ranks.
-  [[nodiscard]] Over of_call(std::int32_t parameter, std::int64_t ranks) const {
-    return {over(tensors_[static_cast<std::size_t>(parameter)]).group, ranks};
-  }
+  [[nodiscard]] Over of_call(std::int32_t parameter, std::int64_t ranks) const;
   [[nodiscard]] bool is_adapter(std::size_t tensor) const;
   /// True if the model exists whole before it is sharded, because zero.Init did not make it.
   [[nodiscard]] bool is_made_whole() const;
@@ -61,9 +59,9 @@ class PartitionedRun {
   void number_parameters();
   void list_modules();
   void list_reference_modules();
-  /// Returns the tensor that the reference's tape knows as `index` of `layer`.
-  [[nodiscard]] std::size_t reference_tensor(int layer, std::int32_t index) const;
-  /// True if the reference is a copy with an engine of its own.
+  /// Returns the tensor of RankModel::compared that the reference's tape knows as `index` of `layer`.
+  [[nodiscard]] std::int32_t reference_tensor(int layer, std::int32_t index) const;
+  /// True if the reference is a frozen model with an engine of its own.
   [[nodiscard]] bool has_reference() const { return state_.tape().reference.has_value(); }
   void partition_reference();
   void partition_parameters();

@@ -174,7 +174,18 @@ TEST(Axolotl, ReadsGrpo) {
   EXPECT_EQ(training.at("rollout").at("generations"), 4);
   EXPECT_EQ(training.at("rollout").at("completion_length"), 256);
   EXPECT_EQ(training.at("rollout").at("engine"), "server");
-  EXPECT_THAT(refused(kLora + "rl: ebft\n", "axolotl.yaml"), HasSubstr("energy-based fine-tuning"));
+}
+
+// Its rewards are features of the model without adapters; strided, it generates within documents.
+TEST(Axolotl, ReadsEnergyBasedFineTuning) {
+  const json training = trained(
+      kLora + "rl: ebft\nsequence_len: 1024\ntrl:\n  num_generations: 4\n  max_completion_length: 256\n");
+  EXPECT_EQ(training.at("objective"), "grpo");
+  EXPECT_EQ(training.at("reference"), "adapters-off");
+  EXPECT_EQ(training.at("rollout").at("engine"), "trainer");
+  const json strided = trained(kLora + "rl: ebft\nsequence_len: 256\nebft:\n  mode: strided\n");
+  EXPECT_FALSE(strided.contains("objective"));
+  EXPECT_EQ(strided.at("sequence_length"), 256);
 }
 
 TEST(Axolotl, NamesWhatNoPlanKnows) {

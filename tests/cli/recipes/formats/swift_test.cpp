@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/base/values.h"
 #include "cli/recipes/recipe.h"
 #include "models/base/error.h"
 #include "tests/cli/support.h"
@@ -131,8 +132,58 @@ TEST(SwiftRecipe, ReadsGrpoWithItsDefaults) {
   EXPECT_THAT(swift_options(kGrpo + "--tuner_type full"), Contains(Pair("--reference", "copy")));
   EXPECT_THAT(swift_error(kGrpo + "--use_vllm true"),
               HasSubstr("use_vllm: true without vllm_mode; accepted: with vllm_mode"));
-  EXPECT_THAT(swift_error(kGrpo + "--teacher_model Qwen/Qwen3-32B"),
-              HasSubstr("teacher_model: a teacher's weights"));
+  EXPECT_THAT(swift_not_planned(kGrpo + "--teacher_model Qwen/Qwen3-32B"), Contains("teacher_model"));
+}
+
+// Source: rlhf_args.py lmbda, beta, sft_alpha, gkd_logits_topk, _check_teacher.
+TEST(SwiftRecipe, ReadsGkd) {
+  const std::string gkd = "swift rlhf --rlhf_type gkd --model Qwen/Qwen2.5-7B --tuner_type full ";
+  const std::string taught = gkd + "--teacher_model Qwen/Qwen2.5-14B-Instruct --max_length 2048 ";
+  const RecipeOptions given = swift_options(taught + "--lmbda 0 --beta 1.0 --sft_alpha 0.1");
+  for (const auto& each : RecipeOptions{{"--objective", "gkd"},
+                                        {"--teacher", "Qwen/Qwen2.5-14B-Instruct"},
+                                        {"--divergence", "reverse"},
+                                        {"--label-loss", std::string(kFlagGiven)},
+                                        {"--seq", "2048"}})
+    EXPECT_THAT(given, Contains(each)) << each.first;
+  EXPECT_THAT(given, Not(Contains(Pair("--completion-length", testing::_))));
+  const RecipeOptions generated =
+      swift_options(taught + "--use_vllm true --vllm_mode colocate --sleep_level 1");
+  for (const auto& each : RecipeOptions{{"--completion-length", "512"},
+                                        {"--rollout", "colocate"},
+                                        {"--vllm-memory", "0.9"},
+                                        {"--vllm-sleep", "1"}})
+    EXPECT_THAT(generated, Contains(each)) << each.first;
+  const RecipeOptions served =
+      swift_options(gkd + "--teacher_model_server http://localhost:8000 --gkd_logits_topk 64");
+  EXPECT_THAT(served, Contains(Pair("--reference", "none")));
+  EXPECT_THAT(served, Contains(Pair("--teacher-top", "64")));
+  const RecipeOptions own =
+      swift_options("swift rlhf --rlhf_type gkd --model Qwen/Qwen3-8B --teacher_model Qwen/Qwen3-8B");
+  EXPECT_THAT(own, Contains(Pair("--reference", "adapters-off")));
+  EXPECT_THAT(own, Not(Contains(Pair("--teacher", testing::_))));
+  EXPECT_THAT(swift_not_planned(taught + "--deepspeed zero3 --teacher_deepspeed zero3_offload"),
+              Contains("teacher_deepspeed"));
+}
+
+// Source: pipelines/train/tuner.py prepare_adapter, tuner_plugin/lora_llm.py.
+TEST(SwiftRecipe, ReadsOtherTuners) {
+  const auto tuned = [](const std::string& name) {
+    return swift_options(kSft + "--tuner_type " + name + " --lora_rank 8");
+  };
+  EXPECT_THAT(tuned("adalora"), Contains(Pair("--lora-rank", "12")));
+  EXPECT_THAT(tuned("adalora"), Contains(Pair("--adapters", "4")));
+  EXPECT_THAT(tuned("adalora"), Not(Contains(Pair("--lora-rank", "8"))));
+  EXPECT_THAT(tuned("longlora"), Contains(Pair("--lora-rank", "8")));
+  EXPECT_THAT(tuned("llamapro"), Contains(Pair("--expand-blocks", "4")));
+  EXPECT_THAT(tuned("llamapro"), Contains(Pair("--method", "full")));
+  for (const char* name : {"boft", "bone", "vera", "fourierft", "reft", "ia3", "adapter"}) {
+    EXPECT_THAT(tuned(name), Contains(Pair("--method", "lora"))) << name;
+    EXPECT_THAT(swift_not_planned(kSft + "--tuner_type " + name), Contains("tuner_type")) << name;
+  }
+  EXPECT_THAT(swift_options("swift sft --model Qwen/Qwen2.5-VL-7B-Instruct --tuner_type lora_llm"),
+              Contains(Pair("--train-tower", std::string(kFlagGiven))));
+  EXPECT_THAT(swift_error(kSft + "--tuner_type lorax"), HasSubstr("accepted: lora, full, lora_llm"));
 }
 
 TEST(SwiftRecipe, ReadsPreferences) {
@@ -140,9 +191,11 @@ TEST(SwiftRecipe, ReadsPreferences) {
   EXPECT_THAT(swift_options("swift rlhf --rlhf_type rm --model Qwen/Qwen3-8B"),
               Contains(Pair("--objective", "reward")));
   EXPECT_THAT(swift_options(kSft + "--rlhf_type dpo"), Not(Contains(Pair("--objective", testing::_))));
-  for (const char* each : {"gkd", "cpo"})
-    EXPECT_THAT(swift_error("swift rlhf --model Qwen/Qwen3-8B --rlhf_type " + std::string(each)),
-                HasSubstr("rlhf_type: \"" + std::string(each) + "\"; accepted: dpo"));
+  EXPECT_THAT(swift_error("swift rlhf --model Qwen/Qwen3-8B --rlhf_type xpo"),
+              HasSubstr("rlhf_type: \"xpo\"; accepted: dpo"));
+  const std::string cpo = "swift rlhf --model Qwen/Qwen3-8B --rlhf_type cpo";
+  EXPECT_THAT(swift_options(cpo), Contains(Pair("--objective", "orpo")));
+  EXPECT_THAT(swift_not_planned(cpo), Contains("rlhf_type"));
 }
 
 TEST(SwiftRecipe, ReadsPpoWithTwoCopiesOfTheRewardModel) {

@@ -74,8 +74,18 @@ TEST(Trl, ObjectiveFollowsFromKeysAndPath) {
   EXPECT_EQ(objective("reward_funcs: [accuracy]\nmax_completion_length: 512\n", "configs/config.yaml"),
             "grpo");
   EXPECT_EQ(objective("packing: true\n", "configs/config.yaml"), "sft");
-  EXPECT_THAT(refused(kModel + "teacher_model_name_or_path: Qwen/Qwen3-32B\n", "config.yaml"),
-              HasSubstr("gkd is not planned yet"));
+  EXPECT_EQ(objective("teacher_model_name_or_path: Qwen/Qwen3-32B\n", "config.yaml"), "gkd");
+  EXPECT_THAT(refused(kModel + "x: 1\n", "recipes/xpo/config.yaml"), HasSubstr("xpo is not planned yet"));
+}
+
+// Half of the batches are generated unless lmbda says otherwise; the divergence is by beta.
+TEST(Trl, ReadsGkd) {
+  const std::string taught = "dtype: bfloat16\nteacher_model_name_or_path: Qwen/Qwen3-14B\n";
+  const json training = trained(taught + "beta: 0.0\n", "gkd/config.yaml");
+  EXPECT_EQ(training.at("distillation").at("teacher"), "Qwen/Qwen3-14B");
+  EXPECT_EQ(training.at("distillation").at("divergence"), "forward");
+  EXPECT_EQ(training.at("rollout").at("completion_length"), 128);
+  EXPECT_FALSE(trained(taught + "lmbda: 0.0\n", "gkd/config.yaml").contains("rollout"));
 }
 
 TEST(Trl, CommandsSayTheObjective) {
@@ -101,7 +111,7 @@ TEST(Trl, NearestOptimizersAreNamed) {
   const json r = planned_as(kModel + "dtype: bfloat16\noptim: rmsprop\n", "sft.yaml");
   EXPECT_EQ(r.at("training").at("optimizer"), "sgd-momentum");
   EXPECT_THAT(not_planned(r), HasSubstr("optim"));
-  EXPECT_EQ(trained("dtype: bfloat16\noptim: adamw_torch_4bit\n").at("optimizer"), "adamw8bit");
+  EXPECT_EQ(trained("dtype: bfloat16\noptim: adamw_torch_4bit\n").at("optimizer"), "adamw4bit");
   EXPECT_THAT(refused(kModel + "optim: ademamix\n", "sft.yaml"), HasSubstr("optim: \"ademamix\""));
   EXPECT_EQ(trained("use_peft: true\noptim: ademamix\n").at("optimizer"), "adamw32bit");
 }

@@ -1,0 +1,183 @@
+// The loss of generalized knowledge distillation: a divergence of the probabilities that student and teacher
+// give all tokens. Source: TRL 1.16 experimental/gkd/gkd_trainer.py generalized_jsd_loss, compute_loss;
+// ms-swift 4.6 rlhf_trainers/gkd_loss.py, gkd_trainer.py compute_loss.
+
+#include <algorithm>
+
+#include "planner/model_trace/program.h"
+
+namespace zplan::symbolic {
+
+namespace {
+
+/// torch.logsumexp over the first dimension of x [2, …], which its backward subtracts from again. Source:
+/// torch 2.11 aten/src/ATen/native/ReduceOps.cpp logsumexp_out_impl, FunctionsManual.cpp logsumexp_backward.
+Tensor log_sum_over_both(Autograd& torch, const Tensor& x) {
+  const auto node = torch.node({&x});
+  const Dimensions whole = x.layout.sizes;
+  Dimensions reduced;
+  for (std::size_t i = 1; i < whole.size(); ++i) reduced.push_back(whole[i]);
+  const Tensor result = torch.make(Layout::contiguous(reduced), x.type);
+  {
+    const Tensor largest = torch.kernel({&x}, Layout::contiguous(reduced), x.type);
+    const Tensor difference = torch.kernel({&x, &largest}, Layout::contiguous(whole), x.type);
+    torch.change(difference);
+    torch.change(result, &difference);
+  }
+  if (!node) return result;
+  node->backward = [&torch, kept = torch.save(x), sum = torch.save(result)](Tensors&) {
+    const Tensor held = kept.get(), of_both = sum.get();
+    const Layout all = Layout::contiguous(held.layout.sizes);
+    const Tensor difference = torch.kernel({&held, &of_both}, all, held.type);
+    const Tensor exponential = torch.kernel({&difference}, all, held.type);
+    return Tensors{torch.kernel({&exponential}, all, held.type)};
+  };
+  return Autograd::connected(result, node);
+}
+
+/// torch.stack((a, b)).
+Tensor as_pair(Autograd& torch, const Tensor& a, const Tensor& b) {
+  return cat(torch, {unsqueeze(torch, a, 0), unsqueeze(torch, b, 0)}, 0);
+}
+
+/// exp(target) · (target − input).
+Tensor weighted_difference(Autograd& torch, const Tensor& input, const Tensor& target) {
+  const Tensor weight = exp(torch, target), difference = sub(torch, target, input);
+  return mul(torch, weight, difference);
+}
+
+/// The logarithm of the mixture of both probabilities.
+Tensor mixture(Autograd& torch, const Tensor& student, const Tensor& teacher) {
+  Tensor both;
+  {
+    const Tensor first = add_number(torch, student), second = add_number(torch, teacher);
+    both = as_pair(torch, first, second);
+  }
+  return log_sum_over_both(torch, both);
+}
+
+/// Returns the teacher's logits, whose forward the tape has here.
+Tensor teacher_logits(Program& p, const Tensor& own) {
+  p.torch.recorder().mark(Event::Kind::reference, kReferenceBegins);
+  Dimensions sizes = own.layout.sizes;
+  if (reference_of(p.training) == ReferenceModel::copy)
+    sizes.back() = compared_model(p.model).shape.vocabulary_size;
+  return p.torch.operate({}, Layout::contiguous(sizes), own.type);
+}
+
+// ---- TRL: of all tokens at once
+
+/// The variables of its function live until it returns.
+Tensor loss_of_all(Program& p, const Tensor& logits, const Tensor& of_teacher) {
+  Autograd& torch = p.torch;
+  const std::int64_t s = logits.size(1) - 1, V = logits.size(2), b = logits.size(0);
+  const Tensor student = scale(torch, slice(torch, logits, 1, s));
+  const Tensor teacher = scale(torch, slice(torch, of_teacher, 1, s));
+  const Tensor own = log_softmax(torch, student), given = log_softmax(torch, teacher);
+  const auto labelled = [&](const Tensor& divergence) {
+    const Tensor indices = torch.operate({}, Layout::contiguous({b * s}), DType::int64);
+    return index(torch, reshape(torch, divergence, {b * s, V}), indices);
+  };
+  const auto sum = [&](Tensor divergence) {
+    divergence = labelled(divergence);
+    return sum_last(torch, view(torch, divergence, {divergence.elements()}));
+  };
+  if (p.training.distillation.divergence == Divergence::forward)
+    return scale(torch, sum(weighted_difference(torch, own, given)));
+  if (p.training.distillation.divergence == Divergence::reverse)
+    return scale(torch, sum(weighted_difference(torch, given, own)));
+  const Tensor both = mixture(torch, own, given);
+  const Tensor of_given = weighted_difference(torch, both, given);
+  const Tensor of_own = weighted_difference(torch, both, own);
+  Tensor divergence;
+  {
+    const Tensor first = scale(torch, of_given), second = scale(torch, of_own);
+    divergence = add(torch, first, second);
+  }
+  return scale(torch, sum(std::move(divergence)));
+}
+
+// ---- ms-swift: of slices
+
+/// The rows of logits [b, s, V] that have labels, copied: all of them are planned.
+Tensor rows_with_labels(Program& p, const Tensor& logits) {
+  const std::int64_t rows = logits.size(0) * logits.size(1);
+  const Tensor indices = p.torch.operate({}, Layout::contiguous({rows}), DType::int64);
+  return index(p.torch, reshape(p.torch, logits, {rows, logits.size(2)}), indices);
+}
+
+/// Vocabularies of different sizes: the smaller one's logits are padded, and what is new copied into them.
+Tensor with_vocabulary(Program& p, const Tensor& rows, std::int64_t vocabulary) {
+  const std::int64_t more = vocabulary - rows.size(1);
+  return more > 0 ? pad(p.torch, rows, 1, more) : rows;
+}
+
+Tensor slice_divergence(Program& p, const Tensor& own, const Tensor& given) {
+  Autograd& torch = p.torch;
+  const auto by_row = [&](const Tensor& input, const Tensor& target) {
+    return sum_last(torch, weighted_difference(torch, input, target));
+  };
+  switch (p.training.distillation.divergence) {
+    case Divergence::forward: return by_row(own, given);
+    case Divergence::reverse: return by_row(given, own);
+    case Divergence::mixture: break;
+  }
+  const Tensor both = mixture(torch, own, given);
+  const Tensor first = scale(torch, by_row(both, given)), second = scale(torch, by_row(both, own));
+  return add(torch, first, second);
+}
+
+/// A slice's log-probabilities of the teacher live until the next ones are there, in a variable of the loop.
+Tensor loss_of_slices(Program& p, const Tensor& student, const Tensor& teacher) {
+  constexpr std::int64_t kSlice = 512;
+  Autograd& torch = p.torch;
+  const std::int64_t rows = student.size(0);
+  Tensor total, own, given;
+  for (std::int64_t at = 0; at < rows; at += kSlice) {
+    const std::int64_t length = std::min(kSlice, rows - at);
+    own = log_softmax(torch, slice(torch, student, 0, length));
+    given = log_softmax(torch, slice(torch, teacher, 0, length));
+    const Tensor sum = sum_last(torch, slice_divergence(p, own, given));
+    total = total.defined() ? add(torch, total, sum) : sum;
+  }
+  return scale(torch, total);
+}
+
+Tensor loss_of_labelled(Program& p, const Tensor& logits, const Tensor& of_teacher) {
+  Autograd& torch = p.torch;
+  const std::int64_t top = p.training.distillation.top;
+  const Tensor own = rows_with_labels(p, logits);
+  Tensor given;
+  if (of_teacher.defined() && top == 0) given = rows_with_labels(p, of_teacher);
+  if (top > 0) {
+    const Tensor indices = of_batch({own.size(0), top}, DType::int64);
+    const Tensor chosen = gather(torch, own, indices);
+    return loss_of_slices(p, scale(torch, chosen), of_batch(chosen.layout.sizes, own.type));
+  }
+  const std::int64_t vocabulary = std::max(own.size(1), given.size(1));
+  Tensor student = with_vocabulary(p, own, vocabulary), teacher = with_vocabulary(p, given, vocabulary);
+  student = scale(torch, student), teacher = scale(torch, teacher);
+  return loss_of_slices(p, student, teacher);
+}
+
+}  // namespace
+
+Tensor distillation_loss(Program& p, Tensor logits) {
+  Autograd& torch = p.torch;
+  torch.recorder().take_for(Term::loss_temporaries);
+  if (p.is_reference) return logits;
+  const Distillation& about = p.training.distillation;
+  Tensor likelihood;
+  if (about.adds_likelihood) {
+    const std::int64_t V = logits.size(2), rows = logits.size(0) * logits.size(1);
+    const Tensor wide = to(torch, logits, DType::fp32);
+    likelihood = cross_entropy(torch, view(torch, wide, {rows, V}), of_batch({rows}, DType::int64));
+  }
+  Tensor of_teacher;
+  if (reference_of(p.training)) of_teacher = teacher_logits(p, logits);
+  const Tensor loss =
+      about.in_slices ? loss_of_labelled(p, logits, of_teacher) : loss_of_all(p, logits, of_teacher);
+  return likelihood.defined() ? add(torch, loss, likelihood) : loss;
+}
+
+}  // namespace zplan::symbolic
