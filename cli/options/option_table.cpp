@@ -278,10 +278,11 @@ const std::vector<OptionSpec>& option_table() {
       {"--train-tower", "", kModel, kPlanning, "Trained tower",
        "train tower and projector of an image-text model whole beside the adapters (ms-swift's lora_llm)",
        flag(training(&Training::trains_tower)), kAdapters},
-      {"--train-layers", "LIST", kModel, kPlanning, "Trained layers",
-       "layers that train, from 0, while all else is frozen (LLaMA-Factory's freeze) [all, and the rest of "
-       "the model]",
-       integers(training(&Training::trained_layers), 0, kMostLayers), kFull},
+      {"--train-layers", "LIST|last:N|first:N|every:N", kModel, kPlanning, "Trained layers",
+       "layers that train while all else is frozen in the type that computes: numbers from 0, the last or "
+       "first "
+       "N, or the last of each of N groups [all, and the rest of the model]",
+       text(at(&Options::trained_layers)), kFull},
       {"--expand-blocks", "N", kModel, kPlanning, "Added blocks",
        "layers that are added as copies, one behind each of N groups, and train alone (LLaMA Pro) [none]",
        integer(at(&Options::expanded_blocks), 1, kMostLayers), kFull},

@@ -97,6 +97,7 @@ struct Options {
   std::string value_model, reward_model;    ///< of PPO; empty: the policy's shape
   std::string teacher;                      ///< of gkd; empty: none is named
   std::int64_t expanded_blocks{};           ///< layers added to the model, which train alone
+  std::string trained_layers;               ///< numbers, or "last:2" and the like; empty: everything trains
   ImageRequest images;                      ///< of each sample
   std::string lengths;  ///< of the data set's samples: a file, or mean, spread and limit; empty: all alike
   Batching batching{Batching::padded};

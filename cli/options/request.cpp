@@ -204,13 +204,32 @@ void expand_blocks(std::int64_t blocks, Question& q) {
   model.shape.layers += blocks;
 }
 
+/// Returns the layers that "last:2", "first:2", "every:4" or "3,7" name. Source: LLaMA-Factory 0.9.5
+/// model/adapter.py _setup_freeze_tuning.
+std::vector<std::int64_t> layers_named(const std::string& text, std::int64_t layers) {
+  constexpr std::string_view kOption = "--train-layers";
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos) return parse_integers(kOption, text, 0, layers - 1);
+  const std::string word = text.substr(0, colon);
+  if (word != "last" && word != "first" && word != "every")
+    throw InputError(std::string(kOption), in_quotes(text), "accepted: 30,31, last:2, first:2, every:4");
+  const std::int64_t count = parse_integer(kOption, text.substr(colon + 1), 1, layers);
+  if (word == "every" && layers % count != 0)
+    throw InputError(std::string(kOption), fmt::format("{} of {} layers", text, layers),
+                     "accepted: a divisor of the number of layers");
+  std::vector<std::int64_t> named;
+  for (std::int64_t i = 0; i < count; ++i)
+    named.push_back(word == "last"    ? layers - count + i
+                    : word == "first" ? i
+                                      : (i + 1) * (layers / count) - 1);
+  return named;
+}
+
 /// Layers of the model that train.
-void check_trained_parts(const Options& options, const Question& q) {
+void add_trained_parts(const Options& options, Question& q) {
   const auto layers = static_cast<std::int64_t>(q.model.inventory.layers.size());
-  for (const std::int64_t each : q.training.trained_layers)
-    if (each >= layers)
-      throw InputError("--train-layers", fmt::format("{}: the model has {} layers", each, layers),
-                       fmt::format("accepted: from 0 to {}", layers - 1));
+  if (!options.trained_layers.empty())
+    q.training.trained_layers = layers_named(options.trained_layers, layers);
   if (!q.training.trained_layers.empty() && (q.model.recorded || q.model.analogue))
     throw InputError("--train-layers", for_described_models("freezing layers"), "accepted: such a model");
   if (options.has("--train-layers") && options.has("--expand-blocks"))
@@ -327,7 +346,7 @@ Request requested(const Options& options, const Environment& environment) {
   choose_defaults(options, request.question);
   check_rollout(request.question);
   exclude_frozen(request.question);
-  check_trained_parts(options, request.question);
+  add_trained_parts(options, request.question);
   const bool free_micro_batch = !options.has("--micro-batch") && request.question.space.micro_batch_size;
   request.question.space.micro_batch_follows =
       free_micro_batch && options.has("--global-batch") && options.has("--grad-accum");

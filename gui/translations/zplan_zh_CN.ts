@@ -1429,8 +1429,8 @@
         <translation>训练的层</translation>
     </message>
     <message>
-        <source>layers that train, from 0, while all else is frozen (LLaMA-Factory&apos;s freeze) [all, and the rest of the model]</source>
-        <translation>要训练的层，从 0 编号，其余全部冻结（LLaMA-Factory 的 freeze）[所有层及模型其余部分]</translation>
+        <source>layers that train while all else is frozen in the type that computes: numbers from 0, the last or first N, or the last of each of N groups [all, and the rest of the model]</source>
+        <translation>要训练的层，其余全部冻结，保持计算所用的类型：从 0 起的编号、最后或最前 N 层，或 N 组中每组的最后一层 [所有层及模型其余部分]</translation>
     </message>
     <message>
         <source>Added blocks</source>

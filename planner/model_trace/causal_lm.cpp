@@ -100,7 +100,7 @@ Outline outline(const Model& model, const Training& training, CheckpointOffload 
   return result;
 }
 
-Tensor parameter_tensor(const Program& p, const zplan::Tensor& about, bool added) {
+Tensor parameter_tensor(const Program& p, const zplan::Tensor& about, bool trainable, bool added) {
   Tensor tensor;
   Dimensions sizes(about.shape);
   const std::int64_t t = p.strategy.layout.tensor;
@@ -109,7 +109,9 @@ Tensor parameter_tensor(const Program& p, const zplan::Tensor& about, bool added
     divided = elements_on_rank(about, t, 0).value / (about.elements().value / divided);
   }
   tensor.layout = Layout::contiguous(std::move(sizes));
-  tensor.type = added && !is_saved_copy(about) ? p.adapters : p.weights;
+  const bool stays_narrow =
+      !p.training.trained_layers.empty() && !trainable && p.training.precision != Precision::fp32;
+  tensor.type = added && !is_saved_copy(about) ? p.adapters : stays_narrow ? DType::bf16 : p.weights;
   return tensor;
 }
 
@@ -122,7 +124,7 @@ bool is_head_norm(const zplan::Tensor& about) {
 }
 
 void add_parameter(Program& p, Parameters& list, const zplan::Tensor& about, bool trainable, bool added) {
-  Parameter parameter{&about, parameter_tensor(p, about, added),
+  Parameter parameter{&about, parameter_tensor(p, about, trainable, added),
                       static_cast<std::int32_t>(list.all().size())};
   if (trainable)
     p.torch.accumulate_into(

@@ -74,7 +74,7 @@ class Collector {
     const Elements here = elements_on_rank(tensor, ranks_, rank_);
     const bool packed = is_packed(training_, tensor);
     const Bytes size = packed ? packed_size(training_.quantization, here, tensor.linear->out_features)
-                              : here * unpacked_size();
+                              : here * (trainable ? unpacked_size() : frozen_size());
     RankTensor made{
         .elements = here, .layer = layer, .trainable = trainable, .stored = size, .packed = packed};
     if (packed) {
@@ -121,6 +121,11 @@ class Collector {
   [[nodiscard]] Bytes copy_size() const {
     const bool widened = training_.fsdp_makes_shards && training_.method == Method::lora;
     return widened ? Bytes(4) : unpacked_size();
+  }
+  /// Layers that do not train stay as they are loaded, in the type that computes. Source: LLaMA-Factory 0.9.5
+  /// model/adapter.py _setup_freeze_tuning, which makes fp32 of those that do.
+  [[nodiscard]] Bytes frozen_size() const {
+    return training_.trained_layers.empty() ? unpacked_size() : weight_size(training_);
   }
   /// DeepSpeed's engine casts what prepare_model_for_kbit_training made fp32 back to 16 bits.
   [[nodiscard]] Bytes unpacked_size() const {

@@ -23,7 +23,7 @@ class _OfPlanSearchCompareHardwareCompareFitLintCheck(TypedDict, total=False):
     lora_dropout: float
     freeze: Names
     train_tower: bool
-    train_layers: Integers
+    train_layers: str
     expand_blocks: int
     images: int
     image_size: str

@@ -27,13 +27,25 @@ RecipeOptions preference(const RecipePlace& place) {
   return as_word(place);
 }
 
+/// Returns the layers that freeze tuning trains; of a model that LLaMA Pro expanded the last of each group.
+/// Source: hparams/finetuning_args.py freeze_trainable_layers, model/adapter.py _setup_freeze_tuning.
+RecipeOptions frozen_layers(const RecipePlace& place) {
+  constexpr std::int64_t kLayers = 2, kMost = 10'000;
+  const std::string said = place.other("freeze_trainable_layers");
+  const bool is_first = said.starts_with('-');
+  const std::int64_t count =
+      said.empty() ? kLayers : parse_integer(place.row.key, is_first ? said.substr(1) : said, 1, kMost);
+  const std::string_view which = place.is_on("use_llama_pro") ? "every" : is_first ? "first" : "last";
+  place.not_planned(
+      "freeze tuning is planned by whole layers: freeze_trainable_modules and "
+      "freeze_extra_modules are not");
+  return {{"--method", "full"}, {"--train-layers", fmt::format("{}:{}", which, count)}};
+}
+
 /// Freeze tuning trains some layers, OFT rotates instead of adding.
 RecipeOptions method(const RecipePlace& place) {
   const std::string type = lower_case(place.scalar());
-  if (type == "freeze")
-    place.not_planned(place.is_on("use_llama_pro")
-                          ? "the blocks that LLaMA-Pro added train alone: planned as if all weights did"
-                          : "freeze tuning trains some layers: planned as if all weights did");
+  if (type == "freeze") return frozen_layers(place);
   if (type == "oft") place.not_planned("OFT's rotations: planned as LoRA of the same modules");
   return as_word(place);
 }
@@ -258,7 +270,8 @@ std::vector<RecipeRow> unplanned_arguments() {
           {"use_apollo", "", nullptr, {}, "APOLLO's projected states"},
           {"use_badam", "", nullptr, {}, "BAdam trains one block at a time"},
           {"use_adam_mini", "", nullptr, {}, "Adam-mini's states"},
-          {"use_llama_pro", "", nullptr, {}, "which blocks are trained"},
+          {"use_llama_pro", "", as_word, {{"true", ""}, {"false", ""}}},
+          {"freeze_trainable_layers", "", [](const RecipePlace&) { return RecipeOptions{}; }},
           {"upcast_layernorm", "", nullptr, {}, "norms in fp32"},
           {"upcast_lmhead_output", "", nullptr, {}, "logits in fp32"},
           {"shift_attn", "", nullptr, {}, "S²-attention over groups of the sequence"},

@@ -28,7 +28,15 @@ TEST(TrainedLayers, AreAllThatTrains) {
   // fp32 gradients and two moments of the others are not there.
   const std::int64_t frozen = counted(all, "parameters") - 2 * kLayer;
   EXPECT_LT(peak_of(two), peak_of(all) - 10 * frozen);
-  EXPECT_THAT(in_process("plan " + kSmall + "--train-layers 24").err, HasSubstr("accepted: from 0 to 23"));
+  EXPECT_THAT(in_process("plan " + kSmall + "--train-layers 24").err, HasSubstr("0 to 23"));
+  const auto named = [](const std::string& words) {
+    return report(kSmall + "--train-layers " + words).at("training").at("trained_layers");
+  };
+  EXPECT_EQ(named("last:2"), json({22, 23}));
+  EXPECT_EQ(named("first:2"), json({0, 1}));
+  EXPECT_EQ(named("every:4"), json({5, 11, 17, 23}));
+  EXPECT_THAT(in_process("plan " + kSmall + "--train-layers every:5").err, HasSubstr("a divisor"));
+  EXPECT_THAT(in_process("plan " + kSmall + "--train-layers next:5").err, HasSubstr("last:2"));
   EXPECT_THAT(in_process("plan " + kSmall + "--method lora --train-layers 1").err,
               HasSubstr("--train-layers"));
 }

@@ -52,7 +52,11 @@ std::string model(Random& random) {
 void add_model(Random& random, Typed& typed) {
   typed.option("--model", model(random));
   const std::string method = random.of(Words{"full", "full", "full", "lora", "qlora"});
-  if (method == "full") return;
+  if (method == "full") {
+    if (random.chance(5)) typed.option("--train-layers", random.of(Words{"last:2", "first:1", "every:2"}));
+    if (random.chance(3)) typed.option("--expand-blocks", random.of(Words{"1", "2"}));
+    return;
+  }
   typed.option("--method", method);
   if (random.chance(40)) typed.option("--lora-rank", number(std::int64_t{1} << random.between(0, 8)));
   if (random.chance(20)) typed.option("--lora-targets", random.of(Words{"all-linear", "q_v"}));
@@ -77,6 +81,14 @@ void add_objective(Random& random, Typed& typed) {
     if (random.chance(20)) typed.option("--iterations", "2");
     if (random.chance(30)) typed.option("--rollout-batch", random.of(Words{"1", "3", "16"}));
     if (random.chance(20)) typed.option("--mini-batches", random.of(Words{"2", "4"}));
+  }
+  if (objective == "gkd") {
+    if (random.chance(80)) typed.option("--teacher", model(random));
+    if (random.chance(40)) typed.option("--divergence", any<Divergence>(random));
+    if (random.chance(20)) typed.option("--teacher-top", random.of(Words{"1", "64"}));
+    if (random.chance(30)) typed.option("--completion-length", random.of(Words{"64", "1024"}));
+    if (random.chance(30)) typed.option("--rollout", any<RolloutEngine>(random));
+    typed.flag(20, "--label-loss");
   }
   if (objective != "grpo") return;
   if (random.chance(50)) typed.option("--generations", random.of(Words{"2", "4", "16"}));

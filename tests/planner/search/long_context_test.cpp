@@ -70,9 +70,18 @@ TEST(LongContext, ARingIsFsdps) {
   EXPECT_THAT(refused(llama(), training, ring), Contains(HasSubstr("--framework fsdp")));
   training = with_framework(training, Framework::fsdp);
   EXPECT_THAT(refused(llama(), training, ring), IsEmpty());
-  EXPECT_THAT(refused(llama(), training, ulysses(4, 4)), Contains(HasSubstr("DeepSpeed")));
   training.sequence_length = 8196;
   EXPECT_THAT(refused(llama(), training, ring), Contains(HasSubstr("multiple of 8 tokens")));
+}
+
+// ms-swift exchanges tokens for heads beside DDP and FSDP2, too.
+TEST(LongContext, UlyssesBesideFsdpIsMsSwifts) {
+  Training training = with_framework({}, Framework::fsdp);
+  training.sequence_length = 8192;
+  EXPECT_THAT(refused(llama(), training, ulysses(4, 4)), IsEmpty());
+  EXPECT_THAT(refused(llama(), training, ulysses(3, 3)), Contains(HasSubstr("attention heads")));
+  training.attention = Attention::eager;
+  EXPECT_THAT(refused(llama(), training, ulysses(4, 4)), Contains(HasSubstr("flash or sdpa")));
 }
 
 // PyTorch 2.11: torch.zeros(2, 10, 4).chunk(2, dim=1)[0].view(-1, 4) raises the error that is quoted.

@@ -53,6 +53,7 @@ TEST(LlamaFactory, NamesMethodsThatItPlansAsOthers) {
   const json freeze =
       trained(base + "finetuning_type: freeze\nfreeze_trainable_layers: 4\n", "--gpus 8 --mem 80");
   EXPECT_EQ(freeze.at("training").at("method"), "full");
+  EXPECT_EQ(freeze.at("training").at("trained_layers").size(), 4U);
   EXPECT_THAT(unplanned(freeze), Contains("finetuning_type"));
   const json oft = trained(base + "finetuning_type: oft\noft_target: q_proj,v_proj\n");
   EXPECT_EQ(oft.at("training").at("method"), "lora");
