@@ -116,13 +116,30 @@ check::Setup setup_of(const Options& options, const Environment& environment) {
   return setup;
 }
 
-std::vector<Case> cases_of(const std::vector<check::Document>& documents, const Options& options,
-                           const Environment& environment) {
-  const HardwareProfiles hardware = with_user_profiles(user_hardware_folder(environment));
+/// The plan that logs and snapshots are of; nothing where none of the documents needs one.
+std::optional<check::Setup> plan_of(const std::vector<check::Document>& documents, const Options& options,
+                                    const Environment& environment) {
   const bool asks = std::any_of(documents.begin(), documents.end(),
                                 [](const check::Document& each) { return check::needs_plan(*each.format); });
-  const std::optional<check::Setup> plan =
-      asks ? std::optional(setup_of(options, environment)) : std::nullopt;
+  return asks ? std::optional(setup_of(options, environment)) : std::nullopt;
+}
+
+std::vector<check::SnapshotDifference> differences_of(const std::vector<check::Document>& documents,
+                                                      const std::optional<check::Setup>& plan) {
+  std::vector<check::SnapshotDifference> differences;
+  for (const check::Document& each : documents) {
+    if (each.format != check::Format::memory_snapshot || !plan) continue;
+    stop_if_asked();
+    const check::MemorySnapshot snapshot = check::memory_snapshot(JsonReader(each.json, each.source));
+    differences.push_back(check::compare_snapshot(snapshot, *plan));
+    differences.back().file = each.source;
+  }
+  return differences;
+}
+
+std::vector<Case> cases_of(const std::vector<check::Document>& documents, const Options& options,
+                           const Environment& environment, const std::optional<check::Setup>& plan) {
+  const HardwareProfiles hardware = with_user_profiles(user_hardware_folder(environment));
   const check::Given given{hardware, options.cluster, plan ? &*plan : nullptr};
   std::vector<Case> cases;
   for (const check::Document& document : documents) {
@@ -145,7 +162,8 @@ std::vector<std::string> failures_of(const std::vector<Case>& cases) {
 CheckReport check_report(const Options& options, const Environment& environment, std::ostream& err) {
   const std::vector<check::Document> documents = documents_of(options, err);
   check_options_matter(options, documents);
-  const std::vector<Case> cases = cases_of(documents, options, environment);
+  const std::optional<check::Setup> plan = plan_of(documents, options, environment);
+  const std::vector<Case> cases = cases_of(documents, options, environment, plan);
   for (const Case& each : cases)
     for (const std::string& note : each.notes) err << fmt::format("zplan: note: {} is {}\n", each.file, note);
   CheckReport report{.records = check::judge(cases),
@@ -168,6 +186,7 @@ CheckReport check_report(const Options& options, const Environment& environment,
   report.fits = check::fit_tally(report.records);
   report.planners = check::compare_planners(cases, report.records);
   if (options.fit_efficiency) report.speeds = check::fit_speeds(cases);
+  report.snapshots = differences_of(documents, plan);
   return report;
 }
 

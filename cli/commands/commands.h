@@ -28,6 +28,10 @@ struct Invocation {
 /// kNothingFits where no plan fits.
 [[nodiscard]] int write_report(Report report, const Invocation& invocation);
 
+/// Writes the files that --snapshot, --trace and --html name, of the report's leading plan, and says so on
+/// `err`.
+void write_exports(const Report& report, std::ostream& err);
+
 /// Plans every strategy that the options leave open. Returns kNothingFits where none fits.
 [[nodiscard]] int plan_command(const Invocation& invocation);
 

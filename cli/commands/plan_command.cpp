@@ -151,6 +151,7 @@ AnswerDetails details_of(const Report& report) {
 int write_report(Report report, const Invocation& invocation) {
   const auto& [options, arguments, environment, style, out, err] = invocation;
   report.details = details_of(report);
+  write_exports(report, err);
   if (options.emit == "-") return emit_to_stdout(report, style, out, err);
   write_recipe(report, out, err);
   if (options.recipe_out == "-") return report.answer.fits() ? kFits : kNothingFits;

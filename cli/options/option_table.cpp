@@ -637,6 +637,15 @@ const std::vector<OptionSpec>& option_table() {
        "write the first --recipe with the recommended change, and the config that it names beside it (- for "
        "stdout)",
        path(at(&Options::recipe_out)), kWithRecipe},
+      {"--snapshot", "FILE", kOutput, plan | search | compare, "",
+       "write the predicted allocations of the rank that needs most memory as a PyTorch memory snapshot, for "
+       "pytorch.org/memory_viz",
+       path(at(&Options::snapshot))},
+      {"--trace", "FILE", kOutput, plan | search | compare, "",
+       "write the predicted step as a trace in the form of PyTorch's profiler, for ui.perfetto.dev",
+       path(at(&Options::trace))},
+      {"--html", "FILE", kOutput, plan | search | compare, "", "write the answer as one page for a browser",
+       path(at(&Options::html))},
       {"--nvme-path", "FOLDER", kOutput, plan | search | compare | fit | lint, "NVMe path",
        "folder on a local disk for offload to NVMe [/local_nvme]",
        path(at(&Options::nvme_path), OptionKind::path, false), kDeepSpeed},

@@ -180,6 +180,9 @@ void check_output(const Options& options) {
     throw InputError("--emit", "- together with another output", "accepted: a file, or --emit - alone");
   if (options.recipe_out == "-" && (!text || options.explain || !options.emit.empty()))
     throw InputError("--recipe-out", "- together with another output", "accepted: a file, or - alone");
+  for (const auto& [option, file] :
+       {std::pair("--snapshot", options.snapshot), {"--trace", options.trace}, {"--html", options.html}})
+    if (file == "-") throw InputError(option, "-", "accepted: a file");
   if (options.explain && !text && options.format != OutputFormat::json)
     throw InputError("--explain", "together with a table for programs", "accepted: with text or --json");
 }

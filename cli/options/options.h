@@ -137,6 +137,7 @@ struct Options {
   OutputFormat format{OutputFormat::text};
   bool explain{}, verbose{}, no_color{};
   std::string emit;  ///< file to write the config to, "-" for stdout; empty: none
+  std::string snapshot, trace, html;  ///< files to write the leading plan's memory, its step and the page to
   ConfigStyle config_style{ConfigStyle::plain};
   std::string nvme_path{"/local_nvme"};  ///< for the ds_config
 

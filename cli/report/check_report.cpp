@@ -376,6 +376,93 @@ bool holds(const CheckReport& report) {
   return any_judged(report) && groups_beyond(report).empty();
 }
 
+namespace {
+
+/// Blocks that a text names of each snapshot, and that JSON lists.
+constexpr std::size_t kMostBlocks = 10, kMostListedBlocks = 100;
+
+Table phase_table(const check::SnapshotDifference& difference, ByteUnit unit) {
+  using P = const check::SnapshotPhase&;
+  const auto size = [unit](Bytes bytes) { return format_bytes(bytes, unit); };
+  return table_of<check::SnapshotPhase>(
+      {{text_column("requested, most in"), [](P each) { return each.name; }},
+       {number_column("recorded"), [=](P each) { return size(each.measured); }},
+       {number_column("predicted"), [=](P each) { return size(each.predicted); }},
+       {number_column("difference"),
+        [=](P each) {
+          const Bytes apart = each.difference();
+          return (apart < Bytes{} ? "-" : "+") + size(std::max(apart, Bytes{} - apart));
+        }}},
+      difference.phases);
+}
+
+Table block_table(const check::SnapshotDifference& difference, std::size_t most, ByteUnit unit) {
+  using B = const check::LoneBlocks&;
+  std::vector<check::LoneBlocks> shown = difference.blocks;
+  if (shown.size() > most) shown.resize(most);
+  return table_of<check::LoneBlocks>(
+      {{text_column("only in"), [](B each) { return each.is_measured ? "recorded" : "predicted"; }},
+       {number_column("bytes"), [=](B each) { return format_bytes(each.total(), unit); }},
+       {number_column("blocks"), [](B each) { return fmt::format("{}", each.count); }},
+       {text_column("live in", 5), [](B each) { return each.phase; }},
+       {text_column("from"), [](B each) { return each.origin; }}},
+      shown);
+}
+
+/// Names the phase that differs most, and the largest block that only one of the two has.
+std::string difference_sentence(const check::SnapshotDifference& difference, ByteUnit unit) {
+  const check::SnapshotPhase* largest = difference.largest();
+  if (largest == nullptr) return difference.note;
+  if (largest->difference() == Bytes{} && difference.blocks.empty())
+    return "every phase and every block at its highest moment is equal";
+  const Bytes apart = largest->difference();
+  std::string said = apart == Bytes{}
+                         ? "highest moments are equal"
+                         : fmt::format("largest difference: {}, {} {} than recorded", largest->name,
+                                       format_bytes(std::max(apart, Bytes{} - apart), unit),
+                                       apart < Bytes{} ? "less" : "more");
+  if (difference.blocks.empty()) return said;
+  const check::LoneBlocks& block = difference.blocks.front();
+  return said + fmt::format("; largest of blocks that only one has: {} {} ({})",
+                            format_bytes(block.total(), unit), block.is_measured ? "recorded" : "predicted",
+                            block.origin);
+}
+
+void add_snapshot(Document& doc, const check::SnapshotDifference& difference, const CheckReport& report) {
+  doc.line();
+  doc.heading(fmt::format("{}: the last step, beside {}", difference.file, difference.plan));
+  if (!difference.phases.empty()) doc.table(phase_table(difference, report.unit));
+  doc.paragraph("", difference_sentence(difference, report.unit));
+  if (difference.blocks.empty()) return;
+  doc.line();
+  doc.table(block_table(difference, report.worst.value_or(kMostBlocks), report.unit));
+}
+
+Json snapshot_json(const check::SnapshotDifference& difference) {
+  std::vector<check::LoneBlocks> shown = difference.blocks;
+  if (shown.size() > kMostListedBlocks) shown.resize(kMostListedBlocks);
+  const check::SnapshotPhase* largest = difference.largest();
+  return {{"file", difference.file},
+          {"plan", difference.plan},
+          {"largest_difference", largest == nullptr ? Json(nullptr) : Json(largest->name)},
+          {"note", or_null(difference.note)},
+          {"phases", json_list(difference.phases,
+                               [](const check::SnapshotPhase& each) {
+                                 return Json{{"name", each.name},
+                                             {"measured_bytes", each.measured.value},
+                                             {"predicted_bytes", each.predicted.value}};
+                               })},
+          {"blocks", json_list(shown, [](const check::LoneBlocks& each) {
+             return Json{{"only_in", each.is_measured ? "measured" : "predicted"},
+                         {"phase", each.phase},
+                         {"bytes", each.size.value},
+                         {"count", each.count},
+                         {"from", each.origin}};
+           })}};
+}
+
+}  // namespace
+
 Document check_document(const CheckReport& report) {
   Document doc;
   const auto add = [&doc](const Table& table) {
@@ -390,6 +477,7 @@ Document check_document(const CheckReport& report) {
   for (const Table& table : {subset_table(report), slope_table(report), efficiency_table(report)}) add(table);
   if (const std::string fits = fits_sentence(report.fits); !fits.empty()) doc.line(), doc.line(fits);
   add(skip_table(report));
+  for (const check::SnapshotDifference& each : report.snapshots) add_snapshot(doc, each, report);
   doc.shown = Shown::markdown;
   add(planner_table(report));
   for (const std::string& failure : report.failures) doc.line(), doc.line("- fails: " + failure);
@@ -413,6 +501,7 @@ Json check_json(const CheckReport& report) {
   json["other_planners"] = json_list(report.planners, planner_json);
   json["efficiencies"] = json_list(report.speeds.gpus, efficiency_json);
   json["held_out"] = json_list(report.speeds.held_out, held_out_json);
+  if (!report.snapshots.empty()) json["snapshots"] = json_list(report.snapshots, snapshot_json);
   json["fits"] = {{"ran", report.fits.ran},
                   {"ran_and_fits", report.fits.ran_and_fits},
                   {"failed", report.fits.failed},

@@ -10,6 +10,7 @@
 #include "models/base/json_reader.h"
 #include "planner/calibration/fit_speeds.h"
 #include "planner/calibration/other_planners.h"
+#include "planner/check/memory_snapshot.h"
 #include "planner/check/record.h"
 
 namespace zplan {
@@ -27,6 +28,7 @@ struct CheckReport {
   std::optional<std::size_t> worst;   ///< number of records to show; all where absent
   std::optional<double> tolerance;    ///< of a group's median error, as a fraction
   ByteUnit unit{ByteUnit::gib};
+  std::vector<check::SnapshotDifference> snapshots{};  ///< of each memory snapshot
 };
 
 /// True if no measurement contradicts itself or the plan and, with a tolerance, something was judged and no

@@ -124,15 +124,15 @@ Bytes host_update_traffic(const Training& training, const Shard& shard) {
   return gradients(training, shard) * 2 + optimizer_pass(training, shard) + cast_back(training, shard);
 }
 
-Seconds offload_time(const Training& training, const Strategy& strategy, const Cluster& cluster,
-                     const Shard& shard, const Schedule& schedule, Seconds micro_steps) {
+OffloadTime offload_time(const Training& training, const Strategy& strategy, const Cluster& cluster,
+                         const Shard& shard, const Schedule& schedule, Seconds micro_steps) {
   const Seconds optimizer = host_optimizer_time(training, strategy, cluster, shard);
   if (strategy.offload_parameters != OffloadDevice::none)
-    return streamed(strategy, cluster, schedule, micro_steps) +
-           sums_on_host(training, strategy, cluster, shard) + optimizer;
+    return {streamed(strategy, cluster, schedule, micro_steps),
+            sums_on_host(training, strategy, cluster, shard), optimizer};
   if (strategy.offload_optimizer == OffloadDevice::none) return {};
-  return gradient_copies(training, strategy, cluster, shard, schedule, micro_steps) +
-         weight_copies(training, strategy, cluster, shard) + optimizer;
+  return {gradient_copies(training, strategy, cluster, shard, schedule, micro_steps),
+          weight_copies(training, strategy, cluster, shard), optimizer};
 }
 
 }  // namespace zplan

@@ -15,9 +15,17 @@ struct Training;
 /// clipped in place, the optimizer's own pass, weights cast to 16 bits.
 [[nodiscard]] Bytes host_update_traffic(const Training& training, const Shard& shard);
 
-/// Returns the seconds of a step's copies, host optimizer and drives that nothing hides. `micro_steps` are
-/// the seconds of device and collectives, beside which some copies run.
-[[nodiscard]] Seconds offload_time(const Training& training, const Strategy& strategy, const Cluster& cluster,
-                                   const Shard& shard, const Schedule& schedule, Seconds micro_steps);
+/// Seconds of a step's copies, host optimizer and drives that nothing hides, in the order in which they come.
+struct OffloadTime {
+  Seconds gradients;  ///< what is copied beside the micro-steps: gradients, parameters that are offloaded
+  Seconds weights;    ///< what is copied behind them: updated weights, sums of micro-steps added on the host
+  Seconds optimizer;  ///< on the host, and its drives
+  [[nodiscard]] Seconds total() const { return gradients + weights + optimizer; }
+};
+
+/// Returns them. `micro_steps` are the seconds of device and collectives, beside which some copies run.
+[[nodiscard]] OffloadTime offload_time(const Training& training, const Strategy& strategy,
+                                       const Cluster& cluster, const Shard& shard, const Schedule& schedule,
+                                       Seconds micro_steps);
 
 }  // namespace zplan

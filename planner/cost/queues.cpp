@@ -1,5 +1,6 @@
 #include "planner/cost/queues.h"
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <stdexcept>
@@ -71,18 +72,21 @@ class Queues {
   }
   /// Runs as rank `rank` of several, which exchange through `mail`.
   void join(Mail& mail, std::int32_t rank) { mail_ = &mail, rank_ = rank; }
+  /// Writes what it does to `spans` from here on.
+  void record(std::vector<QueueSpan>& spans) { spans_ = &spans; }
   [[nodiscard]] std::size_t instants() const { return instants_.size(); }
   /// Forgets the instants behind the first `count`: what comes next writes them anew.
   void forget_instants(std::size_t count) { instants_.resize(count); }
 
   void take(const ClockEvent& event) {
     using Kind = ClockEvent::Kind;
+    if constexpr (kDetailed) taken_ = &event;
     switch (event.kind) {
       case Kind::compute: return compute(durations_.loads[static_cast<std::size_t>(event.index)]);
       case Kind::move: return move(kOther, event.amount);
       case Kind::optimize: return move(kOptimizer, event.amount);
-      case Kind::host: host_ += event.amount; return;
-      case Kind::read_back: host_ = larger(host_, device_); return;
+      case Kind::host: host(host_ + event.amount); return;
+      case Kind::read_back: host(larger(host_, device_)); return;
       case Kind::note: instants_.push_back(device_); return;
       case Kind::issue: return issue(event);
       case Kind::wait: return wait(instants_[static_cast<std::size_t>(event.instant)], event.phase);
@@ -96,10 +100,28 @@ class Queues {
   }
 
  private:
+  using Lane = QueueSpan::Lane;
+  void span(Lane lane, const T& from, const T& until) {
+    if constexpr (kDetailed) {
+      if (spans_ == nullptr || until <= from) return;
+      const auto number = static_cast<std::int32_t>(taken_ - program_.events.data());
+      spans_->push_back({.lane = lane,
+                         .kind = taken_->kind,
+                         .phase = taken_->phase,
+                         .event = number,
+                         .from = from,
+                         .until = until});
+    }
+  }
+  void host(const T& until) {
+    span(Lane::host, host_, until);
+    host_ = until;
+  }
   /// Runs kernels that take `device` on the compute stream, and `host` to issue.
-  void run(const T& device, const T& host) {
+  void run(const T& device, const T& host, Lane lane = Lane::compute) {
     const T from = larger(device_, host_);
-    host_ += host;
+    span(lane, from, from + device);
+    this->host(host_ + host);
     const T until = larger(from + device, host_);
     did(kLaunching, (from - device_) + (until - from - device));
     device_ = until;
@@ -117,14 +139,18 @@ class Queues {
     const T& takes = durations_.calls[static_cast<std::size_t>(event.index)];
     did(kCommunication, takes);
     const T& earliest = instants_[static_cast<std::size_t>(event.instant)];
-    collectives_ = larger(larger(collectives_, host_), earliest) + takes;
+    const T from = larger(larger(collectives_, host_), earliest);
+    collectives_ = from + takes;
+    span(Lane::collectives, from, collectives_);
     instants_.push_back(collectives_);
   }
   void send(const ClockEvent& event) {
     const T& takes = durations_.calls[static_cast<std::size_t>(event.index)];
     did(kCommunication, takes);
     const T& earliest = instants_[static_cast<std::size_t>(event.instant)];
-    transfers_ = larger(larger(transfers_, host_), earliest) + takes;
+    const T from = larger(larger(transfers_, host_), earliest);
+    transfers_ = from + takes;
+    span(Lane::transfers, from, transfers_);
     instants_.push_back(transfers_);
     if constexpr (kDetailed)
       if (mail_ != nullptr) mail_->send(rank_, event.peer, transfers_);
@@ -146,7 +172,7 @@ class Queues {
     const T& takes = durations_.calls[static_cast<std::size_t>(event.index)];
     did(kCommunication, takes), did(kExposedTensor, takes);
     did(kExposed + static_cast<std::size_t>(event.phase), takes);
-    run(takes, T{});
+    run(takes, T{}, Lane::exchange);
   }
   void end_repeated() {
     for (std::size_t i = 0; i < did_.size(); ++i) repeated_[i] = did_[i] - before_[i];
@@ -163,6 +189,8 @@ class Queues {
   RunFigures did_{}, before_{}, repeated_{};
   Mail* mail_{};
   std::int32_t rank_{};
+  std::vector<QueueSpan>* spans_{};
+  const ClockEvent* taken_{};
 };
 
 /// One of several ranks, and how far it is in its program.
@@ -175,6 +203,7 @@ class Runner {
 
   [[nodiscard]] bool is_through() const { return next_ == events_.size(); }
   [[nodiscard]] PlayedStep figures() const { return queues_.figures(); }
+  void record(std::vector<QueueSpan>& spans) { queues_.record(spans); }
   /// Goes on until the end, or to a receive for which nothing was sent yet; returns whether it got anywhere.
   bool advance() {
     const std::size_t from = next_;
@@ -208,12 +237,17 @@ class Runner {
 
 }  // namespace
 
-std::vector<PlayedStep> play(const std::vector<RankProgram>& ranks) {
+namespace {
+
+/// Plays all ranks; the spans of rank `recorded` go to `spans` where that is not null.
+std::vector<PlayedStep> play_together(const std::vector<RankProgram>& ranks, std::size_t recorded,
+                                      std::vector<QueueSpan>* spans) {
   Mail mail;
   std::vector<Runner> runners;
   runners.reserve(ranks.size());
   for (const RankProgram& each : ranks)
     runners.emplace_back(each, mail, static_cast<std::int32_t>(runners.size()));
+  if (spans != nullptr) runners.at(recorded).record(*spans);
   bool moved = true;
   while (moved) {
     moved = false;
@@ -225,6 +259,76 @@ std::vector<PlayedStep> play(const std::vector<RankProgram>& ranks) {
     played.push_back(each.figures());
   }
   return played;
+}
+
+/// Spans of a step whose repeated micro-step was played once, in the order in which they were written.
+class Repetition {
+ public:
+  Repetition(const StepProgram& program, const PlayedStep& played, std::int64_t repeats, std::int64_t most)
+      : again_(played.repeated[kStep]), more_(repeats - 1), written_(std::min(repeats, most) - 1) {
+    const std::vector<ClockEvent>& events = program.events;
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (events[i].kind == ClockEvent::Kind::begin_repeated) begin_ = static_cast<std::int32_t>(i);
+      if (events[i].kind == ClockEvent::Kind::end_repeated) end_ = static_cast<std::int32_t>(i);
+    }
+  }
+
+  [[nodiscard]] std::vector<QueueSpan> write(const std::vector<QueueSpan>& once) {
+    for (const QueueSpan& each : once)
+      if (each.event < end_) add(each, 0);
+    for (std::int64_t i = 1; i <= written_; ++i)
+      for (const QueueSpan& each : once)
+        if (each.event >= begin_ && each.event < end_) add(each, i);
+    for (const QueueSpan& each : once)
+      if (each.event >= end_) add(each, more_, 0);
+    return std::move(spans_);
+  }
+
+ private:
+  void add(const QueueSpan& span, std::int64_t times) { add(span, times, times); }
+  /// A queue that lags at the end of a micro-step goes on into the next: what comes there begins behind it.
+  void add(QueueSpan span, std::int64_t times, std::int64_t repetition) {
+    const double shift = again_ * static_cast<double>(times);
+    double& reached = reached_[static_cast<std::size_t>(span.lane)];
+    span.from = std::max(span.from + shift, reached), span.until += shift;
+    if (span.until <= span.from) return;
+    span.repetition = static_cast<std::int32_t>(repetition);
+    reached = span.until;
+    spans_.push_back(span);
+  }
+
+  double again_;
+  std::int64_t more_, written_;
+  std::int32_t begin_{}, end_{};
+  std::array<double, 5> reached_{};
+  std::vector<QueueSpan> spans_;
+};
+
+}  // namespace
+
+std::vector<PlayedStep> play(const std::vector<RankProgram>& ranks) {
+  return play_together(ranks, 0, nullptr);
+}
+
+QueueHistory queue_history(const StepProgram& program, const Durations<double>& durations,
+                           std::int64_t repeats, std::int64_t most_repetitions) {
+  QueueHistory history;
+  std::vector<QueueSpan> once;
+  Queues<double> queues(program, durations);
+  queues.record(once);
+  queues.play();
+  const PlayedStep played = queues.figures();
+  const RunTime time = run_time(played, repeats);
+  history.spans = Repetition(program, played, repeats, most_repetitions).write(once);
+  history.step = time.step.value, history.micro_steps = time.micro_steps.value;
+  return history;
+}
+
+QueueHistory queue_history(const std::vector<RankProgram>& ranks, std::size_t rank) {
+  QueueHistory history;
+  const RunTime time = run_time(play_together(ranks, rank, &history.spans)[rank], 1);
+  history.step = time.step.value, history.micro_steps = time.micro_steps.value;
+  return history;
 }
 
 PlayedStep play(const StepProgram& program, const Durations<double>& durations) {

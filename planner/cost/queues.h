@@ -3,6 +3,7 @@
 // of a step, and which waits that leaves.
 
 #include <array>
+#include <cstdint>
 #include <vector>
 
 #include "planner/cost/cost_model.h"
@@ -55,6 +56,37 @@ struct RankProgram {
 /// with every repetition in `once`. ClockEvent::peer is a place in `ranks`. Sends from one rank to another
 /// arrive in order, and none waits for its receive. Throws std::logic_error where ranks wait for each other.
 [[nodiscard]] std::vector<PlayedStep> play(const std::vector<RankProgram>& ranks);
+
+/// A stretch of one queue's work.
+struct QueueSpan {
+  enum class Lane : std::uint8_t {
+    host,
+    compute,      ///< the compute stream's kernels
+    exchange,     ///< a collective for whose result the compute stream waits at once
+    collectives,  ///< collectives that were issued ahead
+    transfers,    ///< sends to other stages of a pipeline
+  };
+  Lane lane{Lane::host};
+  ClockEvent::Kind kind{ClockEvent::Kind::compute};
+  Phase phase{
+      Phase::forward};        ///< of calls: the pass that issues them; else where nothing says more, forward
+  std::int32_t event{};       ///< of the program
+  std::int32_t repetition{};  ///< of a repeated micro-step: 1, 2, …; 0: the one that is written down
+  double from{}, until{};     ///< seconds since the step began
+};
+
+/// What the queues of one rank do in a step.
+struct QueueHistory {
+  std::vector<QueueSpan> spans;  ///< each lane's in order, none over another
+  double step{}, micro_steps{};  ///< seconds, as run_time() has them
+};
+
+/// Returns it, with the repeated micro-step `repeats` times, at most `most_repetitions` of them written out:
+/// the others are a gap.
+[[nodiscard]] QueueHistory queue_history(const StepProgram& program, const Durations<double>& durations,
+                                         std::int64_t repeats, std::int64_t most_repetitions);
+/// Returns that of rank `rank` of several that run together.
+[[nodiscard]] QueueHistory queue_history(const std::vector<RankProgram>& ranks, std::size_t rank);
 
 /// Returns the seconds of the compute stream's own work before each event, without its waits for collectives,
 /// and behind the last event.

@@ -78,7 +78,7 @@ StepTime step_time(const Model& model, const Training& training, const Strategy&
   time.communication = run.communication;
   time.exposed_communication = run.exposed_communication();
   time.optimizer = run.optimizer;
-  time.offload = offload_time(training, strategy, cluster, shard, schedule, run.micro_steps);
+  time.offload = offload_time(training, strategy, cluster, shard, schedule, run.micro_steps).total();
   const RolloutTime rollout = rollout_time(model, training, strategy, cluster);
   time.generation = rollout.generation(), time.scoring = rollout.scoring;
   time.step = run.step + time.offload + rollout.total();

@@ -76,13 +76,19 @@ bool hooks_modules(const Program& p) { return !p.in_leaf && gathers_at_modules(p
 
 Tensor hooked(Program& p, const std::vector<const Parameter*>& own, const Tensor& x,
               const std::function<Tensor(const Tensor&)>& call, const ModuleCall& how) {
-  if (!hooks_modules(p)) return call(x);
+  const bool hooks = hooks_modules(p);
+  if (!hooks && (p.in_leaf || !p.training.names_modules)) return call(x);
   TapeModule held{.name = how.name, .leaf = how.leaf};
   for (const Parameter* each : own)
     if (each != nullptr) held.own.push_back(each->index);
   Recorder& recorder = p.torch.recorder();
   const std::int32_t module = recorder.module_number(held);
   recorder.mark(Event::Kind::enter_module, module);
+  if (!hooks) {
+    Tensor named = call(x);
+    recorder.mark(Event::Kind::leave_module, module);
+    return named;
+  }
   const Tensor input = how.by_keyword ? x : tapped(p, x, Event::Kind::leave_backward, module);
   Tensor output;
   {

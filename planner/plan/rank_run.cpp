@@ -27,8 +27,11 @@ RankRun::Parts record_parts(const Model& model, const Training& training, const 
 
 RankRun::RankRun(const Model& model, const Training& training, const Strategy& strategy, const Target& target,
                  std::int64_t rank)
-    : RankRun(record_parts(model, training, strategy, target, class_of(strategy.layout, rank)), training,
-              strategy, target, class_of(strategy.layout, rank)) {}
+    : RankRun(model, training, strategy, target, class_of(strategy.layout, rank)) {}
+
+RankRun::RankRun(const Model& model, const Training& training, const Strategy& strategy, const Target& target,
+                 const RankClass& place)
+    : RankRun(record_parts(model, training, strategy, target, place), training, strategy, target, place) {}
 
 RankRun::RankRun(Parts parts, const Training& training, const Strategy& strategy, Target target,
                  const RankClass& place)

@@ -40,6 +40,9 @@ class RankRun {
   /// The run of rank `rank` of the world; the strategy is legal.
   RankRun(const Model& model, const Training& training, const Strategy& strategy, const Target& target,
           std::int64_t rank = 0);
+  /// The run of a class, slice included.
+  RankRun(const Model& model, const Training& training, const Strategy& strategy, const Target& target,
+          const RankClass& place);
   /// The run of a class from parts that were recorded before.
   RankRun(Parts parts, const Training& training, const Strategy& strategy, Target target,
           const RankClass& place);

@@ -257,6 +257,7 @@ struct Training {
   OptimizerKernel optimizer_kernel{OptimizerKernel::fused};
 
   bool expandable_segments{};  ///< PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
+  bool names_modules{};        ///< tapes say which module runs, for a history of memory; nothing else changes
 
   // Choices of the training script; the defaults are the Hugging Face Trainer's.
   bool padding_mask{};             ///< batches are padded: attention gets an explicit mask

@@ -204,7 +204,8 @@ Estimate PlanFamily::estimate(const Noted& noted, const Played& played, std::siz
   result.required_low += noted.outside;
   result.step = seconds(played.time.step) +
                 offload_time(training, strategy, context_.cluster(), noted.shard, offload,
-                             seconds(played.time.micro_steps)) +
+                             seconds(played.time.micro_steps))
+                    .total() +
                 rollout(strategy).total();
   const auto tokens = static_cast<double>(strategy.global_batch_size() * context_.training().sequence_length);
   result.tokens_per_second = tokens / result.step.value;

@@ -532,14 +532,30 @@ AllocatorSegment CachingAllocator::segment_from(Index first) const {
   return segment;
 }
 
-std::vector<AllocatorSegment> CachingAllocator::segments() const {
+// Returns the first block of each segment, by address.
+std::vector<CachingAllocator::Index> CachingAllocator::first_blocks() const {
   std::vector<Index> first;
   for (std::size_t i = 0; i < blocks_.size(); ++i)
     if (starts_segment(blocks_[i])) first.push_back(static_cast<Index>(i));
   std::sort(first.begin(), first.end(), [this](Index a, Index b) { return at(a).address < at(b).address; });
+  return first;
+}
+
+std::vector<AllocatorSegment> CachingAllocator::segments() const {
   std::vector<AllocatorSegment> segments;
-  for (const Index block : first) segments.push_back(segment_from(block));
+  for (const Index block : first_blocks()) segments.push_back(segment_from(block));
   return segments;
+}
+
+std::vector<CachingAllocator::Place> CachingAllocator::segment_places() const {
+  std::vector<Place> places;
+  for (const Index first : first_blocks()) {
+    Place place{at(first).address, 0};
+    for (Index block = first; block != kNone && !is_unmapped(block); block = at(block).next)
+      place.size += at(block).size;
+    places.push_back(place);
+  }
+  return places;
 }
 
 }  // namespace zplan

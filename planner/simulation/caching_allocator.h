@@ -97,6 +97,8 @@ class CachingAllocator {
   [[nodiscard]] std::int64_t device_calls() const { return device_calls_; }
   /// Returns all segments by address.
   [[nodiscard]] std::vector<AllocatorSegment> segments() const;
+  /// Returns address and size of each of them.
+  [[nodiscard]] std::vector<Place> segment_places() const;
 
  private:
   using Index = std::int32_t;  ///< of blocks_
@@ -192,6 +194,7 @@ class CachingAllocator {
   void join_unmapped(Index block);
 
   [[nodiscard]] bool starts_segment(const Block& block) const;
+  [[nodiscard]] std::vector<Index> first_blocks() const;
   [[nodiscard]] AllocatorSegment segment_from(Index first) const;
 
   AllocatorOptions options_;

@@ -13,7 +13,7 @@ Device::Device(std::optional<AllocatorOptions> allocator) {
 
 Device::Block Device::allocate(Term term, Bytes size, int stream) {
   if (size.value <= 0 || out_of_memory_) return kNone;
-  if (requests_ != nullptr) requests_->push_back({term, size, allocated(), phase_, at_, layer_});
+  if (requests_ != nullptr) requests_->push_back({term, size, allocated(), phase_, at_, layer_, module_});
   Held held{term, size, -1};
   if (allocator_) {
     const auto handle = handed_out(size, stream);

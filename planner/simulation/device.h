@@ -33,6 +33,8 @@ class Device {
   [[nodiscard]] LiveProgram take_log() { return log_ ? log_->take() : LiveProgram{}; }
   /// Writes every requested block to `requests` from here on; the last one was refused where memory ran out.
   void record_requests(std::vector<BlockRequest>* requests) { requests_ = requests; }
+  /// Sets the module that recorded requests come from.
+  void set_module(ModulePlace module) { module_ = module; }
   /// Writes the allocator's requests from the start on; only where it has no limit. `watched`: also keeps the
   /// allocator's state before it first takes more of the GPU than that.
   void keep_trace(std::optional<Bytes> watched) { trace_.emplace(), watched_ = watched; }
@@ -119,6 +121,7 @@ class Device {
   std::optional<LiveLog> log_;
   Bytes input_unit_{1};
   std::vector<BlockRequest>* requests_{};
+  ModulePlace module_;
   std::optional<AllocatorTrace> trace_;
   std::optional<Bytes> watched_;
   std::optional<AllocatorReplay> before_more_;  ///< than what is watched is taken of the GPU

@@ -3,6 +3,7 @@
 // when which micro-batch runs forward and backward.
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -14,6 +15,33 @@
 #include "planner/simulation/run.h"
 
 namespace zplan {
+
+/// Tells the device which module runs: the innermost of those entered and not left yet.
+class RunningModules {
+ public:
+  void follow(const Event& event, int layer, Device& device) {
+    using Kind = Event::Kind;
+    if (silent_ || event.index < 0) return;  // kHeadUnit is no module
+    const ModulePlace place{layer, event.index};
+    if (event.kind == Kind::enter_module || event.kind == Kind::enter_backward) {
+      running_.push_back(place);
+    } else if (event.kind == Kind::leave_module || event.kind == Kind::leave_backward) {
+      const auto found = std::find(running_.rbegin(), running_.rend(), place);
+      if (found != running_.rend()) running_.erase(std::prev(found.base()), running_.end());
+    } else {
+      return;
+    }
+    device.set_module(running_.empty() ? ModulePlace{} : running_.back());
+  }
+  /// Ignores modules of a reference model, whose numbers are of other lists.
+  void set_silent(bool silent) { silent_ = silent; }
+  /// Forgets modules that were entered and never left.
+  void begin_pass(Device& device) { running_.clear(), device.set_module({}); }
+
+ private:
+  std::vector<ModulePlace> running_;
+  bool silent_{};
+};
 
 /// Runs a step schedule over a rank's tapes for a framework: a class with
 ///   void initialise(), begin_forward(const Slot&), gradient(std::size_t tensor, Device::Block),
@@ -118,12 +146,16 @@ class Player {
   void part_of_gradient(int layer, std::int32_t index, Bytes size, Term term) {
     state_.take_gradient(state_.tensor_of(layer, index), device_.adopt(term, size));
   }
-  void module(const Event& event, int layer) { framework_.module(event, layer); }
+  void module(const Event& event, int layer) {
+    if (inputs_.requests != nullptr) modules_.follow(event, layer, device_);
+    framework_.module(event, layer);
+  }
   void phase(Phase phase) {
     device_.enter(phase, name_of(phase));
     if constexpr (requires { framework_.phase(phase); }) framework_.phase(phase);
   }
   void reference(std::int32_t index) {
+    modules_.set_silent(index != kReferenceEnds);
     if constexpr (requires { framework_.reference(index); }) framework_.reference(index);
   }
   void communicate(TensorCall call, Bytes size, std::int32_t number) {
@@ -240,6 +272,7 @@ class Player {
     if (slot.kind == Kind::step) return step();
     running_ = device_.out_of_memory() ? find_in_flight(slot.micro_batch) : &begin_or_find(slot);
     if (running_ == nullptr) return;
+    modules_.begin_pass(device_);
     switch (slot.kind) {
       case Kind::forward: return forward(slot);
       case Kind::backward: return backward(slot);
@@ -285,6 +318,7 @@ class Player {
       play_backward(inputs_.recording.condensed, *this);
     else
       play_backward(*form.tape, form.layout, *this);
+    modules_.begin_pass(device_);
     device_.enter(Phase::backward, "gradient reduction");
     framework_.end_backward(slot);
     device_.release(running_->ids);
@@ -312,6 +346,7 @@ class Player {
   std::vector<std::unique_ptr<MicroBatch>> micro_batches_;  ///< those over are used again
   MicroBatch* running_{};
   std::optional<Transfer> transfer_;  ///< that runs
+  RunningModules modules_;
   bool stepped_{}, condensed_{};
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 // Memory over a step: its moments, the worst of them, and each block that was requested.
 
+#include <cstdint>
 #include <string_view>
 
 #include "planner/question/terms.h"
@@ -25,6 +26,13 @@ struct Peak {
   bool operator==(const Peak&) const = default;
 };
 
+/// A module of the tape, by its number in the list of the part it belongs to.
+struct ModulePlace {
+  int layer{-1};            ///< −1: around the layers
+  std::int32_t number{-1};  ///< −1: none
+  bool operator==(const ModulePlace&) const = default;
+};
+
 /// One requested block, and when.
 struct BlockRequest {
   Term term{};
@@ -33,6 +41,7 @@ struct BlockRequest {
   Phase phase{Phase::initialisation};
   std::string_view at;
   int layer{-1};
+  ModulePlace module{};  ///< the innermost that runs, where the tape names modules
   bool operator==(const BlockRequest&) const = default;
 };
 

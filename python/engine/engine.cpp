@@ -3,14 +3,18 @@
 #include <atomic>
 #include <exception>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/commands/commands.h"
 #include "cli/base/environment.h"
+#include "cli/report/html_page.h"
 #include "cli/run.h"
 #include "models/base/error.h"
+#include "models/base/json_reader.h"
 #include "planner/question/work.h"
 #include "planner/search/search.h"
 
@@ -64,6 +68,24 @@ int answer(zplan_question& question, const char* const* words, size_t count) {
   }
 }
 
+int page(zplan_question& question, std::string_view report) {
+  question.output.clear();
+  question.messages.clear();
+  try {
+    question.output = zplan::html_page(zplan::parse_json(report, "report"));
+    return zplan::kFits;
+  } catch (const nlohmann::json::exception& error) {
+    question.messages = error.what();
+    return zplan::kBadInput;
+  } catch (const zplan::InputError& error) {
+    question.messages = error.what();
+    return zplan::kBadInput;
+  } catch (const std::exception& error) {
+    question.messages = error.what();
+    return ZPLAN_FAILED;
+  }
+}
+
 const char* text_of(const std::string& text, size_t* length) {
   *length = text.size();
   return text.c_str();
@@ -78,6 +100,14 @@ void zplan_question_delete(zplan_question* question) { delete question; }
 int zplan_question_ask(zplan_question* question, const char* const* words, size_t count) {
   try {
     return answer(*question, words, count);
+  } catch (const std::exception&) {  // no memory for the sentence
+    return ZPLAN_FAILED;
+  }
+}
+
+int zplan_question_page(zplan_question* question, const char* report, size_t length) {
+  try {
+    return page(*question, std::string_view(report, length));
   } catch (const std::exception&) {  // no memory for the sentence
     return ZPLAN_FAILED;
   }

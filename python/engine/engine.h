@@ -33,6 +33,10 @@ ZPLAN_API void zplan_question_stop(zplan_question* question);
 ZPLAN_API const char* zplan_question_output(const zplan_question* question, size_t* length);
 ZPLAN_API const char* zplan_question_messages(const zplan_question* question, size_t* length);
 
+/* Makes the page of `--html` of a report, zplan.report/1 in UTF-8, and has it as the question's output. Returns 0, or 2 where the text is
+   no report, or ZPLAN_FAILED. */
+ZPLAN_API int zplan_question_page(zplan_question* question, const char* report, size_t length);
+
 /* The command line itself on this process's streams; returns its exit status. */
 ZPLAN_API int zplan_main(const char* const* words, size_t count);
 

@@ -31,6 +31,7 @@ def _open() -> ctypes.CDLL:
         ("zplan_question_new", _POINTER, []),
         ("zplan_question_delete", None, [_POINTER]),
         ("zplan_question_ask", ctypes.c_int, [_POINTER, words, ctypes.c_size_t]),
+        ("zplan_question_page", ctypes.c_int, [_POINTER, ctypes.c_char_p, ctypes.c_size_t]),
         ("zplan_question_stop", None, [_POINTER]),
         ("zplan_question_output", ctypes.c_void_p, [_POINTER, length]),
         ("zplan_question_messages", ctypes.c_void_p, [_POINTER, length]),
@@ -94,6 +95,20 @@ def ask(words: Sequence[str]) -> Tuple[int, bytes, str]:
         if status not in (FITS, NOTHING_FITS, BAD_INPUT):
             raise EngineError(messages)
         return status, _bytes(question, "zplan_question_output"), messages
+    finally:
+        _library.zplan_question_delete(question)
+
+
+def page(report: bytes) -> bytes:
+    """The page that `--html` makes of a report's JSON."""
+    question = _library.zplan_question_new()
+    if not question:
+        raise MemoryError
+    try:
+        status: int = _library.zplan_question_page(question, report, len(report))
+        if status != FITS:
+            raise EngineError(_bytes(question, "zplan_question_messages").decode("utf-8", "replace"))
+        return _bytes(question, "zplan_question_output")
     finally:
         _library.zplan_question_delete(question)
 

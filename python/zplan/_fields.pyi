@@ -174,6 +174,8 @@ class Check(Document):
     # with --tolerance, or where failures has any: something was judged, no median_error exceeds the tolerance, and
     # nothing fails
     holds: bool | None = None
+    # memory snapshots: the last whole step beside the predicted one
+    snapshots: tuple[dict[str, Any], ...] = ()
     # with --fit-efficiency: each judged run by fits that saw nothing of its GPU, and of its source
     held_out: tuple[dict[str, Any], ...] = ()
     # with --fit-efficiency: the figures of all GPUs, by the fit to all runs and as the program has them

@@ -161,6 +161,9 @@ class _OfLint(TypedDict, total=False):
 
 class _OfPlanSearchCompare(TypedDict, total=False):
     explain: bool
+    snapshot: Path
+    trace: Path
+    html: Path
 
 class _OfPlanSearchCompareLint(TypedDict, total=False):
     emit: Path

@@ -6,7 +6,8 @@ schemas (`_schema.py`); what answers do beyond having fields is here.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
+import os
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _fields
 from ._read import Document as Document  # noqa: PLC0414
@@ -112,6 +113,18 @@ class Report(_fields.Report):
     def to_frame(self) -> pandas.DataFrame:
         """A line per plan, best first: bytes, seconds, fractions; the names of `--csv`. Needs pandas."""
         return _frame([plan.to_row() for plan in self.plans], "id")
+
+    def page(self) -> str:
+        """The page of `--html`: the whole answer for a browser or a printer, without scripts."""
+        from ._engine import page
+
+        return page(self.__dict__["_text"]).decode()
+
+    def save(self, path: Union[str, os.PathLike[str]]) -> None:
+        """Writes the page where the name ends in .html, else the JSON of the report."""
+        is_page = os.fspath(path).endswith(".html")
+        with open(path, "wb") as file:
+            file.write(self.page().encode() if is_page else self.__dict__["_text"])
 
     def _repr_html_(self) -> str:
         from ._html import report_html

@@ -6,6 +6,7 @@ import ast
 import dataclasses
 import json
 import os
+import pathlib
 import random
 import signal
 import subprocess
@@ -353,6 +354,18 @@ class Results(unittest.TestCase):
                                report.best.memory.optimizer_states / report.best.memory.parameters, places=1)
         self.assertIn("<b>zero3</b> is recommended", html)
         self.assertIn("nothing fits", zplan.plan("70B", gpus=1, mem=16)._repr_html_())
+
+    def test_the_page_is_the_command_lines(self):
+        report = zplan.plan("8B", gpus=5, mem=44)
+        with tempfile.TemporaryDirectory() as folder:
+            names = [os.path.join(folder, name) for name in ("saved.html", "written.html", "saved.json")]
+            report.save(names[0])
+            zplan.plan("8B", gpus=5, mem=44, html=names[1])
+            report.save(names[2])
+            pages = [pathlib.Path(name).read_text(encoding="utf-8") for name in names]
+        self.assertTrue(pages[0].startswith("<!DOCTYPE html>"))
+        self.assertEqual(pages[0], pages[1])
+        self.assertEqual(json.loads(pages[2]), report.to_dict())
 
     def test_names_are_escaped(self):
         config = {**Models.CONFIG, "_name_or_path": "<script>"}

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hardware_profiles/cluster.h"
+#include "planner/check/readers/pickle.h"
 
 namespace zplan::check {
 
@@ -90,7 +91,10 @@ Document recognised(std::string text, std::string source) {
   Document document{.source = std::move(source), .text = std::move(text), .json = {}, .format = {}};
   const std::optional<Format> log = recognise(std::string_view(document.text));
   try {
-    if (begins_as_json(document.text)) document.json = parse_json(document.text, document.source);
+    if (begins_as_pickle(document.text))
+      document.json = read_pickle(document.text, document.source);
+    else if (begins_as_json(document.text))
+      document.json = parse_json(document.text, document.source);
   } catch (const InputError&) {
     if (!log) throw;  // else a log: lines of DeepSpeed's logger begin with a bracket too
   }

@@ -10,6 +10,7 @@
 #include "hardware_profiles/profiles.h"
 #include "models/base/json_reader.h"
 #include "planner/check/case.h"
+#include "planner/check/memory_snapshot.h"
 
 namespace zplan::check {
 
@@ -101,7 +102,9 @@ struct Document {
 /// Lines of DeepSpeed's see_memory_usage, and the table of its communication logger.
 [[nodiscard]] std::vector<Case> read_deepspeed_log(std::string_view text, const std::string& source,
                                                    const Given& given);
-/// torch.cuda.memory._snapshot() as JSON.
+/// torch.cuda.memory._snapshot() as JSON, or the pickle of it as read_pickle() has it.
 [[nodiscard]] std::vector<Case> read_memory_snapshot(const JsonReader& snapshot, const Given& given);
+/// The same as what one device's allocator did: that of which most is told.
+[[nodiscard]] MemorySnapshot memory_snapshot(const JsonReader& snapshot);
 
 }  // namespace zplan::check

@@ -366,7 +366,7 @@ class Offloads : public StepTimes {
     shard_.moments = Bytes(8'000'000'000);
   }
   double seconds(const Strategy& s, const Schedule& schedule = {}, double micro_steps = 0) const {
-    return offload_time(training_, s, cluster_, shard_, schedule, Seconds(micro_steps)).value;
+    return offload_time(training_, s, cluster_, shard_, schedule, Seconds(micro_steps)).total().value;
   }
   /// The node's 400 GB/s, of which 17 % are reached, among four; 42 bytes an element.
   double host() const { return 42e9 / (0.17 * 400e9 / 4); }
