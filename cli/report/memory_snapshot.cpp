@@ -14,7 +14,7 @@ namespace {
 
 using Action = MemoryEvent::Action;
 
-/// Where device memory begins; no block may have the address 0.
+/// Is the address at which device memory begins: no block may have the address 0.
 constexpr std::int64_t kFirstAddress = std::int64_t{0x7f} << 40;
 
 class SnapshotWriter {
@@ -137,7 +137,7 @@ class SnapshotWriter {
     pickle_.end_dict();
   }
 
-  /// What the plan says of the same memory; tools pass over the key.
+  /// Writes the plan's figures of the same memory; tools ignore the key.
   void write_plan() {
     const MemoryPlan& memory = plan_.memory();
     pickle_.text("zplan");

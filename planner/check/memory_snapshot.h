@@ -17,7 +17,7 @@ struct StackFrame {
   std::string function;
 };
 
-/// What one device's allocator did, as torch.cuda.memory._record_memory_history() keeps it.
+/// Holds the history of one device's allocator, as torch.cuda.memory._record_memory_history() keeps it.
 struct MemorySnapshot {
   struct Event {
     enum class Action : std::uint8_t { alloc, free, segment_alloc, segment_free, other };

@@ -286,7 +286,8 @@ class Repetition {
 
  private:
   void add(const QueueSpan& span, std::int64_t times) { add(span, times, times); }
-  /// A queue that lags at the end of a micro-step goes on into the next: what comes there begins behind it.
+  /// Adds a span of repetition `repetition`. Where the queue is still busy with the micro-step before, the
+  /// span begins later.
   void add(QueueSpan span, std::int64_t times, std::int64_t repetition) {
     const double shift = again_ * static_cast<double>(times);
     double& reached = reached_[static_cast<std::size_t>(span.lane)];

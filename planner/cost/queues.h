@@ -75,7 +75,7 @@ struct QueueSpan {
   double from{}, until{};     ///< seconds since the step began
 };
 
-/// What the queues of one rank do in a step.
+/// Holds the work of one rank's queues in a step.
 struct QueueHistory {
   std::vector<QueueSpan> spans;  ///< each lane's in order, none over another
   double step{}, micro_steps{};  ///< seconds, as run_time() has them

@@ -17,7 +17,7 @@ namespace {
 
 using Kind = ClockEvent::Kind;
 
-/// Where a load of a tape runs.
+/// Holds the phase and the layer in which a load of a tape runs.
 struct LoadPlace {
   std::int32_t load{};
   Phase phase{Phase::forward};
@@ -48,7 +48,7 @@ class LoadList {
   int layer_{-1};
 };
 
-/// What each event of a program is, as far as its kind and number do not say it.
+/// Holds the phase, layer and micro-step of an event of a program.
 struct EventPlace {
   Phase phase{Phase::step};
   int layer{-1};

@@ -9,7 +9,7 @@
 
 namespace zplan {
 
-/// What works beside what: the host, a stream of the GPU, an engine for copies.
+/// Holds one of the units that work in parallel: the host, a stream of the GPU, an engine for copies.
 struct TraceLane {
   enum class Kind : std::uint8_t {
     host,          ///< the Python thread that issues everything
@@ -47,7 +47,7 @@ struct StepTrace {
   std::int64_t left_out{};       ///< micro-steps that are like the one before the gap
 };
 
-/// Of micro-steps that are alike so many are written out.
+/// Is the number of equal micro-steps that are written out.
 inline constexpr std::int64_t kMostWrittenMicroSteps = 16;
 
 /// Returns the step of the slowest rank of `plan`, which was made for this question.

@@ -11,7 +11,7 @@
 
 namespace zplan {
 
-/// What a block is for, and when it was requested.
+/// Holds the purpose of a block, and the moment at which it was requested.
 struct BlockCause {
   Term term{};
   Phase phase{Phase::initialisation};

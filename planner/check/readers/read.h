@@ -102,9 +102,9 @@ struct Document {
 /// Lines of DeepSpeed's see_memory_usage, and the table of its communication logger.
 [[nodiscard]] std::vector<Case> read_deepspeed_log(std::string_view text, const std::string& source,
                                                    const Given& given);
-/// torch.cuda.memory._snapshot() as JSON, or the pickle of it as read_pickle() has it.
+/// torch.cuda.memory._snapshot() as JSON, or its pickle as read_pickle() returns it.
 [[nodiscard]] std::vector<Case> read_memory_snapshot(const JsonReader& snapshot, const Given& given);
-/// The same as what one device's allocator did: that of which most is told.
+/// Returns the history of the device with the longest trace.
 [[nodiscard]] MemorySnapshot memory_snapshot(const JsonReader& snapshot);
 
 }  // namespace zplan::check

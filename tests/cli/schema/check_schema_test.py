@@ -18,6 +18,7 @@ def main():
         [f"{tests}/reference/deepspeed_runs/runs.json", "--worst", "2"],
         [f"{tests}/reference/published/memory.json", "--tolerance", "1%"],
         [f"{tests}/check/samples/deepspeed.log", f"{tests}/check/samples/snapshot.json", *PLAN],
+        [f"{tests}/check/snapshots/z2.pickle", *PLAN],
         [f"{tests}/check/samples/all_reduce.txt"],
         [f"{tests}/check/samples/bench_nccl.json", f"{tests}/check/samples/bench_mpi.json", "--tolerance", "50%"],
     ]
