@@ -19,6 +19,7 @@ LintOptions lint_options(const Options& options, const Environment& environment)
   LintOptions lint;
   if (options.has("--config-style")) lint.style = options.config_style;
   if (options.has("--gpus")) lint.gpus = options.cluster.gpus;
+  if (options.has("--nvme-path")) lint.nvme_path = options.nvme_path;
   lint.release = options.training.deepspeed;
   if (options.space.tensor_parallel.size() > 1)
     throw InputError("--tp", "several degrees with lint", "accepted: one");

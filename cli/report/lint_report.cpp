@@ -37,7 +37,11 @@ std::string where(const Finding& finding) {
 std::string sentence(const Finding& finding) {
   const std::string pointer = finding.pointer.empty() ? "" : finding.pointer + ": ";
   const std::string advice = finding.advice.empty() ? "" : "; " + finding.advice;
-  const std::string fix = finding.fix ? fmt::format(" (--fix: {})", finding.fix->what) : "";
+  const bool said = finding.fix && finding.advice.starts_with(finding.fix->what);
+  const std::string fix = !finding.fix             ? ""
+                          : !said                  ? fmt::format(" (--fix: {})", finding.fix->what)
+                          : finding.others.empty() ? " (--fix)"
+                                                   : " (--fix does the first)";
   return fmt::format("{}{}; {}{}{} [{}]", pointer, finding.found, finding.effect, advice, fix, finding.rule);
 }
 
@@ -119,6 +123,8 @@ Json findings_json(const LintedFile& file) {
   for (const Finding& each : file.findings) {
     Json entry = finding_json(each);
     entry["fix"] = fix_json(file, each.fix);
+    entry["other_fixes"] = Json::array();
+    for (const LintFix& other : each.others) entry["other_fixes"].push_back(fix_json(file, other));
     out.push_back(std::move(entry));
   }
   return out;
@@ -232,7 +238,7 @@ Json region_json(const LintedFile& file, Span span) {
           {"endColumn", end.column}};
 }
 
-Json fixes_json(const LintedFile& file, const LintFix& fix) {
+Json sarif_fix(const LintedFile& file, const LintFix& fix) {
   Json replacements = Json::array();
   for (const TextEdit& edit : fix.edits) {
     Json entry{{"deletedRegion", region_json(file, edit.span)}};
@@ -240,7 +246,15 @@ Json fixes_json(const LintedFile& file, const LintFix& fix) {
     replacements.push_back(std::move(entry));
   }
   const Json change{{"artifactLocation", {{"uri", uri(file.path)}}}, {"replacements", replacements}};
-  return Json::array({{{"description", text_json(fix.what)}, {"artifactChanges", Json::array({change})}}});
+  return {{"description", text_json(fix.what)}, {"artifactChanges", Json::array({change})}};
+}
+
+/// Returns every repair of a finding, that of --fix first.
+Json fixes_json(const LintedFile& file, const Finding& finding) {
+  Json fixes = Json::array();
+  if (finding.fix) fixes.push_back(sarif_fix(file, *finding.fix));
+  for (const LintFix& each : finding.others) fixes.push_back(sarif_fix(file, each));
+  return fixes;
 }
 
 Json location_json(const LintedFile& file, const Finding& finding) {
@@ -259,7 +273,7 @@ Json result_json(const LintedFile& file, const Finding& finding) {
               {"level", std::string(to_name(finding.severity))},
               {"message", text_json(fmt::format("{}; {}{}", finding.found, finding.effect, advice))},
               {"locations", Json::array({location_json(file, finding)})}};
-  if (finding.fix) result["fixes"] = fixes_json(file, *finding.fix);
+  if (Json fixes = fixes_json(file, finding); !fixes.empty()) result["fixes"] = std::move(fixes);
   return result;
 }
 

@@ -45,6 +45,159 @@ TEST(LintFix, ClippingMovesToWhereItWorks) {
       R"({"train_batch_size": 8, "optimizer": {"type": "AdamW", "params": {"lr": 1e-5}}, "gradient_clipping": 0.50})");
 }
 
+// ---- of several corrections the one that keeps what was most likely meant
+
+std::string batch_on(const std::string& text, std::int64_t gpus) { return fixed(text, {.gpus = gpus}); }
+
+TEST(LintFix, KeepsTheBatchByAccumulation) {
+  EXPECT_EQ(
+      batch_on(
+          R"({"train_batch_size": 32, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 1})",
+          8),
+      R"({"train_batch_size": 32, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2})");
+  // One micro-batch of 2 on 8 GPUs is more than the batch: a smaller one needs no more memory.
+  EXPECT_EQ(
+      batch_on(
+          R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 1})",
+          8),
+      R"({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 1})");
+  EXPECT_EQ(
+      batch_on(R"({"train_batch_size": 24, "train_micro_batch_size_per_gpu": 4})", 4),
+      R"({"train_batch_size": 24, "train_micro_batch_size_per_gpu": 3, "gradient_accumulation_steps": 2})");
+  EXPECT_EQ(batch_on(R"({"train_batch_size": 24, "gradient_accumulation_steps": 4})", 4),
+            R"({"train_batch_size": 24, "gradient_accumulation_steps": 3})");
+}
+
+TEST(LintFix, ABatchThatGpusCannotShareBecomesTheNearest) {
+  EXPECT_EQ(
+      batch_on(
+          R"({"train_batch_size": 100, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 1})",
+          8),
+      R"({"train_batch_size": 96, "train_micro_batch_size_per_gpu": 4, "gradient_accumulation_steps": 3})");
+  EXPECT_EQ(
+      batch_on(
+          R"({"train_batch_size": 9, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 1})",
+          8),
+      R"({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 1})");
+}
+
+/// Whatever the three numbers are, what --fix writes is a batch that DeepSpeed takes, and no micro-batch
+/// grows while the batch stays.
+TEST(LintFix, EveryBatchEndsWithoutAnError) {
+  for (const std::int64_t gpus : {1, 3, 8, 12})
+    for (const std::int64_t train : {1, 7, 8, 24, 96, 1000})
+      for (const std::int64_t micro : {1, 2, 3, 16})
+        for (const std::int64_t steps : {1, 2, 5}) {
+          const Json config{{"train_batch_size", train},
+                            {"train_micro_batch_size_per_gpu", micro},
+                            {"gradient_accumulation_steps", steps}};
+          const std::string text = batch_on(config.dump(), gpus);
+          const Json now = Json::parse(text);
+          EXPECT_FALSE(has_errors(lint(text, "ds.json", {.gpus = gpus}))) << text << " on " << gpus;
+          EXPECT_EQ(now.at("train_batch_size"),
+                    now.at("train_micro_batch_size_per_gpu").get<std::int64_t>() *
+                        now.at("gradient_accumulation_steps").get<std::int64_t>() * gpus);
+          if (train % gpus == 0) {
+            EXPECT_EQ(now.at("train_batch_size"), train) << text << " on " << gpus;
+            EXPECT_LE(now.at("train_micro_batch_size_per_gpu"), micro) << text << " on " << gpus;
+          }
+        }
+}
+
+TEST(LintFix, ABatchAloneBecomesTheNearestThatGpusShare) {
+  EXPECT_EQ(batch_on(R"({"train_batch_size": 30})", 8), R"({"train_batch_size": 32})");
+}
+
+TEST(LintFix, SaysTheOtherCorrectionsBesideIt) {
+  const auto findings = of_rule(
+      lint(
+          R"({"train_batch_size": 32, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 1})",
+          "ds.json", {.gpus = 8}),
+      "batch-product");
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(
+      findings.front().advice,
+      "write \"gradient_accumulation_steps\": 2, which keeps the batch of 32; or write \"train_batch_size\": "
+      "16; or run it on 16 GPUs");
+  EXPECT_EQ(findings.front().others.size(), 1U);
+}
+
+TEST(LintFix, MovesAnOffloadToTheKeyThatDoesIt) {
+  EXPECT_EQ(
+      fixed(
+          R"({"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_param": {"device": "cpu", "pin_memory": true}}})"),
+      R"({"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "pin_memory": true}}})");
+  EXPECT_EQ(
+      fixed(
+          R"({"train_batch_size": 8, "zero_optimization": {"stage": 1, "offload_param": {"device": "cpu", "max_in_cpu": 5}}})"),
+      R"({"train_batch_size": 8, "zero_optimization": {"stage": 1, "offload_optimizer": {"device":"cpu"}}})");
+  EXPECT_EQ(
+      fixed(R"({"train_batch_size": 8, "zero_optimization": {"stage": 2, "cpu_offload_param": true}})"),
+      R"({"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}})");
+  EXPECT_EQ(
+      fixed(R"({"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_gradients": true}})"),
+      R"({"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}})");
+  EXPECT_EQ(
+      fixed(R"({"train_batch_size": 8, "zero_optimization": {"offload_param": {"device": "cpu"}}})"),
+      R"({"train_batch_size": 8, "zero_optimization": {"offload_param": {"device": "cpu"}, "stage": 3}})");
+}
+
+/// Offload that the stage does not do stays where another offload works or the stage is said: which of the
+/// two was meant is the writer's to say.
+TEST(LintFix, DeletesNoOffload) {
+  for (
+      const char* text :
+      {R"({"train_batch_size": 8, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}})",
+       R"({"train_batch_size": 8, "zero_optimization": {"stage": 0, "offload_optimizer": {"device": "cpu"}}})"}) {
+    EXPECT_EQ(fixed(text), text);
+    const auto found = of_rule(lint(text, "ds.json"), "offload-without-effect");
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_GE(found.front().others.size(), 2U);
+  }
+}
+
+TEST(LintFix, MovesASettingToItsSection) {
+  EXPECT_EQ(fixed(R"({"train_batch_size": 8, "zero_stage": 2})"),
+            R"({"train_batch_size": 8, "zero_optimization": {"stage": 2}})");
+  EXPECT_EQ(fixed(R"({"train_batch_size": 8, "zero_optimization": {"stage": 2, "gradient_clipping": 0.5}})"),
+            R"({"train_batch_size": 8, "zero_optimization": {"stage": 2}, "gradient_clipping": 0.5})");
+  EXPECT_EQ(fixed(R"({"train_batch_size": 8, "mixed_precision": "bf16"})"),
+            R"({"train_batch_size": 8, "bf16": {"enabled": true}})");
+  EXPECT_EQ(fixed(R"({"train_batch_size": 8, "amp": {"enabled": true, "opt_level": "O1"}})"),
+            R"({"train_batch_size": 8, "fp16": {"enabled": true}})");
+  EXPECT_EQ(
+      fixed(
+          R"({"train_batch_size": 8, "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_steps": 10, "total_steps": 90}}})"),
+      R"({"train_batch_size": 8, "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 10, "total_num_steps": 90}}})");
+}
+
+/// What only the script, or another release, can do stays to be read.
+TEST(LintFix, DeletesNothingThatAsksForSomething) {
+  for (const char* text : {R"({"train_batch_size": 8, "gradient_checkpointing": true})",
+                           R"({"train_batch_size": 8, "curriculum_learning": {"enabled": true}})",
+                           R"({"train_batch_size": 8, "progressive_layer_drop": {"enabled": true}})"})
+    EXPECT_EQ(fixed(text), text);
+  EXPECT_EQ(fixed(R"({"train_batch_size": 8, "curriculum_learning": {"enabled": false}})"),
+            R"({"train_batch_size": 8})");
+}
+
+TEST(LintFix, TheGpuDecidesBetweenTwoPrecisions) {
+  const std::string text = R"({"train_batch_size": 8, "bf16": {"enabled": true}, "fp16": {"enabled": true}})";
+  EXPECT_EQ(fixed(text, {.compute_capability = "8.0"}),
+            R"({"train_batch_size": 8, "bf16": {"enabled": true}, "fp16": {"enabled": false}})");
+  EXPECT_EQ(fixed(text, {.compute_capability = "7.0"}),
+            R"({"train_batch_size": 8, "bf16": {"enabled": false}, "fp16": {"enabled": true}})");
+}
+
+TEST(LintFix, WritesTheFolderThatWasGiven) {
+  const std::string text =
+      R"({"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"}}})";
+  EXPECT_EQ(fixed(text), text);
+  EXPECT_EQ(
+      fixed(text, {.nvme_path = "/scratch"}),
+      R"({"train_batch_size": 8, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme", "nvme_path": "/scratch"}}})");
+}
+
 TEST(LintFix, LeavesAloneWhatOnlyTheWriterKnows) {
   for (const char* text :
        {R"({"train_batch_size": 8, "bf16": {"enabled": true}, "fp16": {"enabled": true}})",

@@ -67,7 +67,9 @@ TEST(Lint, TheBatchMustBeMadeOfTheGpus) {
   const Finding found = only(linted(config, {.gpus = 8}), "batch-product");
   EXPECT_EQ(found.severity, Severity::error);
   EXPECT_THAT(found.found, HasSubstr("32 is not 4 per GPU x 2 accumulation steps x 8 GPUs"));
-  EXPECT_THAT(found.advice, AllOf(HasSubstr("write 64"), HasSubstr("4 GPUs")));
+  EXPECT_THAT(found.advice,
+              AllOf(HasSubstr("write \"gradient_accumulation_steps\": 1, which keeps the batch of 32"),
+                    HasSubstr("write \"train_batch_size\": 64"), HasSubstr("run it on 4 GPUs")));
   EXPECT_THAT(linted(config, {.gpus = 4}), IsEmpty());
   EXPECT_THAT(only(linted(config), "batch-gpus").effect, HasSubstr("than 4"));
   EXPECT_EQ(only(linted(config), "batch-gpus").severity, Severity::note);

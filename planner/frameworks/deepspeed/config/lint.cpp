@@ -105,7 +105,8 @@ Finding& LintContext::add(std::string_view rule, const std::string& pointer, Say
                       .found = std::move(saying.found),
                       .effect = std::move(saying.effect),
                       .advice = std::move(saying.advice),
-                      .fix = std::move(saying.fix)});
+                      .fix = std::move(saying.fix),
+                      .others = std::move(saying.others)});
   return findings.back();
 }
 
@@ -160,6 +161,18 @@ std::string LintContext::precision() const {
 
 LintFix LintContext::removal(const std::string& pointer) const {
   return {"leave it out", remove_member(ds, pointer)};
+}
+
+LintFix LintContext::writing(const std::string& pointer, const std::string& json) const {
+  const std::size_t slash = pointer.rfind('/');
+  const std::string key = pointer.substr(slash + 1);
+  return {fmt::format("write \"{}\": {}", key, json), set_member(ds, pointer.substr(0, slash), key, json)};
+}
+
+std::string offered(const std::optional<LintFix>& fix, const std::vector<LintFix>& others) {
+  std::string text = fix ? fix->what : "";
+  for (const LintFix& each : others) text += (text.empty() ? "" : "; or ") + each.what;
+  return text;
 }
 
 std::string shown_value(const Json& value) {

@@ -62,10 +62,11 @@ struct Finding {
   std::string pointer;  ///< RFC 6901; "" is the document
   LineColumn place{};
   Outcome outcome{};
-  std::string found;   ///< what is written: unknown key "gradient_clipp1ng"
-  std::string effect;  ///< what DeepSpeed makes of it
-  std::string advice;  ///< what to write instead; may be empty
-  std::optional<LintFix> fix{};
+  std::string found;              ///< what is written: unknown key "gradient_clipp1ng"
+  std::string effect;             ///< what DeepSpeed makes of it
+  std::string advice;             ///< what to write instead; may be empty
+  std::optional<LintFix> fix{};   ///< the repair that keeps what was most likely meant
+  std::vector<LintFix> others{};  ///< repairs that give up another part of it
 };
 
 /// Facts that the file alone does not state.
@@ -77,6 +78,7 @@ struct LintOptions {
   std::string architecture{};        ///< of --model; empty: not known
   std::int64_t experts{};            ///< of its mixtures
   std::string compute_capability{};  ///< of the GPU: "7.5"; empty: not known
+  std::string nvme_path{};           ///< folder for swap files; empty: not given
   DeepSpeedRelease release{};        ///< decides how gradients are clipped where no key says it
 };
 
@@ -93,8 +95,9 @@ struct FixedText {
   std::string text;
   std::vector<Finding> fixed;  ///< what was repaired, in that order; places are of the text as it then was
 };
-/// Repairs everything that has one possible correction. The rest of the text keeps its layout. Fixing a fixed
-/// text changes nothing.
+/// Repairs everything whose meaning is clear: of several corrections the one that keeps most of what is
+/// written, a batch or an offload above all. The rest of the text keeps its layout. Fixing a fixed text
+/// changes nothing.
 [[nodiscard]] FixedText fix(std::string_view text, const std::string& source,
                             const LintOptions& options = {});
 

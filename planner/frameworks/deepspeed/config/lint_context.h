@@ -69,6 +69,7 @@ struct Mistake {
   std::string section, key;
   std::string say;
   std::string rename_to;  ///< the key that is meant; empty: none
+  std::string move_to;    ///< pointer of the key that is meant, in another section; empty: none
   bool remove{};          ///< whether taking it out is what is meant
 };
 
@@ -100,6 +101,7 @@ struct LintContext {
     std::string effect;
     std::string advice{};
     std::optional<LintFix> fix{};
+    std::vector<LintFix> others{};
   };
   /// A finding at the key that `pointer` names, or at its value where it has no key.
   Finding& add(std::string_view rule, const std::string& pointer, Saying saying);
@@ -122,7 +124,12 @@ struct LintContext {
   [[nodiscard]] std::int64_t sequence_parallel() const;
 
   [[nodiscard]] LintFix removal(const std::string& pointer) const;
+  /// Writes `json` as the value of a key, over the value there or as a new member. Its object must exist.
+  [[nodiscard]] LintFix writing(const std::string& pointer, const std::string& json) const;
 };
+
+/// "write A; or write B": the repairs of a finding, that of --fix first.
+[[nodiscard]] std::string offered(const std::optional<LintFix>& fix, const std::vector<LintFix>& others);
 
 /// The section of ZeRO.
 inline const std::string kZero = "/zero_optimization";

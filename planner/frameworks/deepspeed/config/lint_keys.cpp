@@ -79,8 +79,17 @@ void not_finite(LintContext& context, const TextFlaw& flaw) {
 
 // ---- keys: unknown, misspelt, removed, deprecated, known by two names
 
+constexpr std::string_view kTopLevel = "the top level";
+
 std::string name_of(const DsSection& section) {
-  return section.pointer.empty() ? "the top level" : section.pointer.substr(1);
+  return section.pointer.empty() ? std::string(kTopLevel) : section.pointer.substr(1);
+}
+
+/// "/zero_optimization/stage" as people say it: "zero_optimization.stage".
+std::string dotted(const std::string& pointer) {
+  std::string name = pointer.substr(1);
+  std::replace(name.begin(), name.end(), '/', '.');
+  return name;
 }
 
 /// A section that has the key, where exactly one does.
@@ -158,6 +167,12 @@ struct Walk {
                                               const std::string& own, const Meaning& meaning) const;
   [[nodiscard]] std::optional<LintFix> renamed(const DsSection& section, const std::string& own,
                                                const std::string& to) const;
+  [[nodiscard]] std::optional<LintFix> moved(const std::string& own, const std::string& target) const;
+  [[nodiscard]] std::optional<LintFix> written_elsewhere(const std::string& own, const std::string& target,
+                                                         std::string json) const;
+  [[nodiscard]] std::optional<LintFix> moved_switch(const std::string& key, const std::string& own) const;
+  [[nodiscard]] std::optional<LintFix> removal_of_mistake(const DsSection& section,
+                                                          const std::string& own) const;
   [[nodiscard]] std::optional<LintFix> replacement(const std::string& key, const std::string& own) const;
 };
 
@@ -167,17 +182,69 @@ std::optional<LintFix> Walk::renamed(const DsSection& section, const std::string
   return LintFix{fmt::format("rename to {}", in_quotes(to)), rename_member(context.ds, own, to)};
 }
 
+/// Returns the repair that moves a value to the key at `target`, whose sections it makes where they are
+/// missing; nothing where something stands in the way.
+std::optional<LintFix> Walk::moved(const std::string& own, const std::string& target) const {
+  const Span span = context.ds.values.at(own);
+  return written_elsewhere(own, target, context.ds.text.substr(span.begin, span.end - span.begin));
+}
+
+std::optional<LintFix> Walk::written_elsewhere(const std::string& own, const std::string& target,
+                                               std::string json) const {
+  const std::string name = dotted(target);
+  if (context.has(target)) {
+    const bool same = context.at(target) == context.at(own);
+    return same
+               ? std::optional(LintFix{name + " says the same: leave it out", remove_member(context.ds, own)})
+               : std::nullopt;
+  }
+  std::string parent = target.substr(0, target.rfind('/')), key = target.substr(parent.size() + 1);
+  while (context.at(parent).is_null()) {
+    if (context.ds.values.contains(parent)) return std::nullopt;
+    json = fmt::format("{{{}: {}}}", Json(key).dump(), json);
+    key = parent.substr(parent.rfind('/') + 1), parent.erase(parent.rfind('/'));
+  }
+  const bool alone = context.at(own.substr(0, own.rfind('/'))).size() == 1;
+  if (!context.at(parent).is_object() || context.ds.values.contains(target) || alone) return std::nullopt;
+  LintFix fix{fmt::format("move to {}", name), remove_member(context.ds, own)};
+  for (TextEdit& edit : set_member(context.ds, parent, key, json)) fix.edits.push_back(std::move(edit));
+  return fix;
+}
+
+/// Switches whose value says what another section is to hold.
+std::optional<LintFix> Walk::moved_switch(const std::string& key, const std::string& own) const {
+  const Json& value = context.at(own);
+  const bool offloads = context.device("offload_optimizer") != "none";
+  if (key == "offload_gradients" && value == true && !offloads)
+    return written_elsewhere(own, kZero + "/offload_optimizer", R"({"device": "cpu"})");
+  if (key == "mixed_precision" && (value == "bf16" || value == "fp16"))
+    return written_elsewhere(own, fmt::format("/{}/enabled", value.get<std::string>()), "true");
+  return std::nullopt;
+}
+
+/// A key that only the training script can follow stays where DeepSpeed runs with it: it says what was meant.
+std::optional<LintFix> Walk::removal_of_mistake(const DsSection& section, const std::string& own) const {
+  const bool is_meant = section.pointer.empty() && context.at(own) == true;
+  return is_meant ? std::nullopt : std::optional(context.removal(own));
+}
+
 std::optional<LintFix> Walk::repair(const DsSection& section, const std::string& key, const std::string& own,
                                     const Meaning& meaning) const {
   if (meaning.mistake != nullptr) {
     // The right key is there already, so that the wrong one can be removed.
-    if (meaning.mistake->remove) return context.removal(own);
+    if (auto fix = moved_switch(key, own)) return fix;
+    if (meaning.mistake->remove) return removal_of_mistake(section, own);
+    if (!meaning.mistake->move_to.empty()) return moved(own, meaning.mistake->move_to);
     const std::string& to = meaning.mistake->rename_to;
     return to.empty() ? std::nullopt : renamed(section, own, to);
   }
   if (meaning.correct) {
     if (auto fix = renamed(section, own, *meaning.correct)) return fix;
   }
+  if (!meaning.other.empty())
+    if (auto fix =
+            moved(own, (meaning.other == kTopLevel ? "" : "/" + meaning.other) + "/" + pointer_step(key)))
+      return fix;
   const bool hidden = section.rejects_unknown && is_auto(context.at(own));
   return hidden || (section.rejects_unknown && is_comment_key(key)) ? std::optional(context.removal(own))
                                                                     : std::nullopt;
@@ -213,6 +280,14 @@ std::optional<LintFix> Walk::replacement(const std::string& key, const std::stri
   return LintFix{fmt::format("write \"{}\": {{\"device\": \"cpu\"}}", to), edits};
 }
 
+/// True if the value of a key that DeepSpeed took out asked for something.
+bool turns_on(const Json& value) {
+  if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number()) return value.get<double>() > 0;
+  if (value.is_object() && value.contains("enabled")) return value.at("enabled") == true;
+  return value.is_structured() && !value.empty();
+}
+
 /// Reports a deprecated key. Only cpu_offload_use_pin_memory sets nothing.
 void Walk::deprecated(const DsSection& section, const std::string& key, const std::string& own) {
   const std::string& to = section.replaced_by.at(key);
@@ -242,14 +317,22 @@ void Walk::key(const DsSection& section, const std::string& key) {
   const std::string own = section.pointer + "/" + pointer_step(key);
   const auto removed = keys.removed.find(section.pointer);
   if (removed != keys.removed.end() && holds(removed->second, key)) {
-    context.add("removed-key", own,
-                {.found = fmt::format("{} was removed from DeepSpeed", in_quotes(key)),
-                 .outcome = Outcome::raises,
-                 .effect = "DeepSpeed stops at it, whatever its value",
-                 .advice = key == "curriculum_learning"
-                               ? "data_efficiency.data_sampling.curriculum_learning took its place"
-                               : "leave it out",
-                 .fix = context.removal(own)});
+    LintContext::Saying saying{
+        .found = fmt::format("{} was removed from DeepSpeed", in_quotes(key)),
+        .outcome = Outcome::raises,
+        .effect = "DeepSpeed stops at it, whatever its value",
+        .advice = key == "curriculum_learning"
+                      ? "data_efficiency.data_sampling.curriculum_learning took its place"
+                  : turns_on(context.at(own)) ? "leave it out and do without, or take a DeepSpeed that has it"
+                                              : "leave it out"};
+    if (key == "amp" && turns_on(context.at(own)))
+      saying.fix = written_elsewhere(own, "/fp16/enabled", "true");
+    if (!turns_on(context.at(own)))
+      saying.fix = context.removal(own);
+    else
+      saying.others.push_back(context.removal(own));
+    if (saying.fix && key == "amp") saying.advice = offered(saying.fix, saying.others);
+    context.add("removed-key", own, std::move(saying));
     return;
   }
   if (!holds(section.keys, key)) return unknown(section, key, own);

@@ -53,9 +53,15 @@ LintKnowledge read_knowledge(const Json& keys, const Json& file) {
   for (const Json& entry : file.at("without_effect"))
     known.without_effect.push_back(
         {entry.at("key"), entry.at("stages"), entry.value("unless", ""), entry.at("why")});
-  for (const Json& entry : file.at("mistakes"))
-    known.mistakes.push_back({entry.at("section"), entry.at("key"), entry.at("say"), entry.value("to", ""),
-                              entry.value("fix", "") == "remove"});
+  for (const Json& entry : file.at("mistakes")) {
+    const std::string fix = entry.value("fix", ""), to = entry.value("to", "");
+    known.mistakes.push_back({.section = entry.at("section"),
+                              .key = entry.at("key"),
+                              .say = entry.at("say"),
+                              .rename_to = fix == "rename" ? to : "",
+                              .move_to = fix == "move" ? to : "",
+                              .remove = fix == "remove"});
+  }
   known.untested_optimizers = file.at("untested_optimizers").get<std::vector<std::string>>();
   return known;
 }

@@ -46,21 +46,96 @@ void check_missing(LintContext& context) {
 /// Returns micro-batch times accumulation steps.
 std::int64_t per_gpu(const BatchKeys& batch) { return batch.micro.value_or(1) * batch.steps.value_or(1); }
 
+constexpr const char* kTrain = "/train_batch_size";
+constexpr const char* kMicro = "/train_micro_batch_size_per_gpu";
+constexpr const char* kSteps = "/gradient_accumulation_steps";
+
+/// Returns the edits that write each of the three keys that `to` names and the file says otherwise.
+LintFix batch_written(const LintContext& context, const BatchKeys& from, const BatchKeys& to,
+                      std::string_view why) {
+  LintFix fix;
+  const auto write = [&](const char* pointer, std::optional<std::int64_t> old,
+                         std::optional<std::int64_t> now) {
+    if (!now || old == now) return;
+    LintFix one = context.writing(pointer, std::to_string(*now));
+    fix.what += (fix.what.empty() ? "" : " and ") + (fix.what.empty() ? one.what : one.what.substr(6));
+    fix.edits.insert(fix.edits.end(), one.edits.begin(), one.edits.end());
+  };
+  write(kMicro, from.micro, to.micro);
+  write(kSteps, from.steps, to.steps);
+  write(kTrain, from.train, to.train);
+  fix.what += why;
+  return fix;
+}
+
+/// The largest divisor of `number` up to `most`.
+std::int64_t largest_divisor(std::int64_t number, std::int64_t most) {
+  std::int64_t each = std::min(number, most);
+  while (number % each != 0) --each;
+  return each;
+}
+
+/// Returns the repair that keeps the batch on `ranks`, which is that of the training: first by accumulation,
+/// which keeps the micro-batch and so the memory, else by a smaller micro-batch. Nothing where they cannot
+/// share it.
+std::optional<LintFix> batch_kept(const LintContext& context, const BatchKeys& batch, std::int64_t ranks) {
+  if (*batch.train % ranks != 0) return std::nullopt;
+  const std::int64_t share = *batch.train / ranks;
+  BatchKeys kept{batch.train, std::nullopt, std::nullopt};
+  if (batch.micro) {
+    kept.micro = largest_divisor(share, *batch.micro);
+    kept.steps = batch.steps || share != *kept.micro ? std::optional(share / *kept.micro) : std::nullopt;
+  } else {
+    kept.steps = largest_divisor(share, *batch.steps);
+  }
+  return batch_written(context, batch, kept, fmt::format(", which keeps the batch of {}", *batch.train));
+}
+
+/// Returns the repair that keeps the micro-batch: the nearest batch that is a multiple of it on `ranks`.
+LintFix micro_batch_kept(const LintContext& context, const BatchKeys& batch, std::int64_t ranks) {
+  const std::int64_t unit = batch.micro.value_or(batch.steps.value_or(1)) * ranks;
+  const std::int64_t times = std::max<std::int64_t>(1, (*batch.train + unit / 2) / unit);
+  BatchKeys near{unit * times, batch.micro, batch.steps};
+  if (batch.micro && batch.steps) near.steps = times;
+  return batch_written(context, batch, near, "");
+}
+
+/// Returns the repairs of a batch on `ranks` that its parts do not make, the one that keeps most first.
+std::vector<LintFix> batch_repairs(const LintContext& context, const BatchKeys& batch, std::int64_t ranks) {
+  std::vector<LintFix> repairs;
+  if (auto kept = batch_kept(context, batch, ranks)) repairs.push_back(*std::move(kept));
+  const std::int64_t product = per_gpu(batch) * ranks;
+  if (repairs.empty()) repairs.push_back(micro_batch_kept(context, batch, ranks));
+  LintFix as_parts = batch_written(context, batch, {product, batch.micro, batch.steps}, "");
+  const bool pinned = batch.micro && batch.steps;
+  if (pinned && as_parts.what != repairs.front().what) repairs.push_back(std::move(as_parts));
+  return repairs;
+}
+
+/// Reports a batch that its parts do not make, with its repairs.
+void add_batch(LintContext& context, std::string_view rule, LintContext::Saying saying,
+               const BatchKeys& batch, std::int64_t ranks, std::string_view rest) {
+  std::vector<LintFix> repairs = batch_repairs(context, batch, ranks);
+  saying.fix = std::move(repairs.front());
+  saying.others.assign(std::make_move_iterator(repairs.begin() + 1), std::make_move_iterator(repairs.end()));
+  saying.advice = offered(saying.fix, saying.others) + std::string(rest);
+  context.add(rule, kTrain, std::move(saying));
+}
+
 void check_given_gpus(LintContext& context, const BatchKeys& batch, std::int64_t gpus) {
   const std::int64_t product = per_gpu(batch) * gpus;
   const bool whole = batch.micro && batch.steps ? *batch.train == product : *batch.train % product == 0;
   if (whole) return;
   const bool pinned = batch.micro && batch.steps;
-  std::string advice =
-      pinned ? fmt::format("write {}", product) : fmt::format("write a multiple of {}", product);
-  if (pinned && *batch.train % per_gpu(batch) == 0)
-    advice += fmt::format(", or run it on {} GPUs", *batch.train / per_gpu(batch));
-  context.add("batch-product", "/train_batch_size",
-              {.found = fmt::format("{} is not {}{} x {} GPUs", *batch.train, pinned ? "" : "a multiple of ",
-                                    product_text(batch), gpus),
-               .outcome = Outcome::raises,
-               .effect = fmt::format("DeepSpeed stops: {}", kRule),
-               .advice = advice});
+  const bool other_gpus = pinned && *batch.train % per_gpu(batch) == 0;
+  add_batch(
+      context, "batch-product",
+      {.found = fmt::format("{} is not {}{} x {} GPUs", *batch.train, pinned ? "" : "a multiple of ",
+                            product_text(batch), gpus),
+       .outcome = Outcome::raises,
+       .effect = fmt::format("DeepSpeed stops: {}", kRule)},
+      batch, gpus,
+      other_gpus ? fmt::format("; or run it on {} GPUs", *batch.train / per_gpu(batch)) : std::string());
 }
 
 void check_any_gpus(LintContext& context, const BatchKeys& batch) {
@@ -71,7 +146,7 @@ void check_any_gpus(LintContext& context, const BatchKeys& batch) {
                                       product_text(batch)),
                  .outcome = Outcome::raises,
                  .effect = fmt::format("DeepSpeed stops: {}", kRule),
-                 .advice = fmt::format("write a multiple of {}", unit)});
+                 .advice = fmt::format("write a multiple of {}, or say --gpus N for a repair", unit)});
     return;
   }
   const std::int64_t gpus = *batch.train / unit;
@@ -179,12 +254,13 @@ void check_batch(LintContext& context, std::int64_t ranks) {
   if (!gpus || *gpus % ranks != 0 || !train || !micro || !steps) return;
   const std::int64_t product = *micro * *steps * (*gpus / ranks);
   if (*train == product) return;
-  context.add("sequence-parallel-batch", "/train_batch_size",
-              {.found = fmt::format("{} is not {} per GPU x {} accumulation steps x {} GPUs / {}", *train,
-                                    *micro, *steps, *gpus, ranks),
-               .outcome = Outcome::raises,
-               .effect = "DeepSpeed stops: the ranks of a sample count once",
-               .advice = fmt::format("write {}, or leave it out: accelerate works it out", product)});
+  if (*train <= 0 || *micro <= 0 || *steps <= 0) return;  // see lint_values
+  add_batch(context, "sequence-parallel-batch",
+            {.found = fmt::format("{} is not {} per GPU x {} accumulation steps x {} GPUs / {}", *train,
+                                  *micro, *steps, *gpus, ranks),
+             .outcome = Outcome::raises,
+             .effect = "DeepSpeed stops: the ranks of a sample count once"},
+            {train, micro, steps}, *gpus / ranks, "; or leave it out: accelerate works it out");
 }
 
 void check_sequence_clipping(LintContext& context, std::int64_t ranks) {

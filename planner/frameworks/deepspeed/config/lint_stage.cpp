@@ -1,6 +1,7 @@
 // Rules about what a ZeRO stage reads, refuses or does not look at.
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "planner/frameworks/deepspeed/config/lint_context.h"
@@ -38,42 +39,95 @@ void check_alignment(LintContext& context) {
                .fix = context.removal(pointer)});
 }
 
+/// Keys of offload_param that offload_optimizer has, too. Source: runtime/zero/offload_config.py.
+constexpr std::array<std::string_view, 4> kSharedKeys{"device", "nvme_path", "buffer_count", "pin_memory"};
+
+/// Returns the repair that offloads what the stage can: offload_param becomes offload_optimizer, with the
+/// keys that both have.
+LintFix offload_moved(const LintContext& context, const std::string& pointer) {
+  const bool is_switch = pointer.ends_with("/cpu_offload_param");
+  LintFix fix{fmt::format("rename to \"{}\": at stage {} that is what goes to the host",
+                          is_switch ? "cpu_offload" : "offload_optimizer", context.stage),
+              rename_member(context.ds, pointer, is_switch ? "cpu_offload" : "offload_optimizer")};
+  if (is_switch) return fix;
+  Json section = context.at(pointer);
+  bool whole = true;
+  for (const auto& item : context.at(pointer).items())
+    if (!holds(kSharedKeys, item.key())) section.erase(item.key()), whole = false;
+  if (whole) return fix;
+  for (TextEdit& edit : replace_value(context.ds, pointer, section.dump()))
+    fix.edits.push_back(std::move(edit));
+  return fix;
+}
+
+/// Returns the repair that takes the lowest stage at which an offload does something.
+LintFix staged(const LintContext& context, int stage) {
+  return context.writing(kZero + "/stage", std::to_string(stage));
+}
+
+/// Reports an offload that the stage does not do. Another offload beside it may be all that was meant.
+void add_idle_offload(LintContext& context, const std::string& section, const std::string& pointer) {
+  const bool of_parameters = section == "offload_param";
+  const std::string other = context.device("offload_optimizer");
+  const bool beside = of_parameters && context.stage > 0 && other != "none";
+  const bool taken = context.has(kZero + "/offload_optimizer") || context.has(kZero + "/cpu_offload");
+  LintContext::Saying saying{
+      .found = fmt::format("{} does nothing at stage {}", section, context.stage),
+      .outcome = Outcome::ignored,
+      .effect = of_parameters ? "DeepSpeed ignores it silently: only ZeRO-3 divides parameters"
+                              : "DeepSpeed ignores it silently: only ZeRO moves optimizer states",
+      .others = {staged(context, 3), context.removal(pointer)}};
+  if (of_parameters && context.stage > 0 && !taken)
+    saying.fix = offload_moved(context, pointer);
+  else if (!context.has(kZero + "/stage"))  // no stage is written, so offload says which
+    saying.fix = staged(context, of_parameters ? 3 : 2);
+  else if (!of_parameters)
+    saying.others.insert(saying.others.begin(), staged(context, 2));
+  if (saying.fix)
+    std::erase_if(saying.others, [&](const LintFix& each) { return each.what == saying.fix->what; });
+  saying.advice = offered(saying.fix, saying.others);
+  if (beside)
+    saying.advice += fmt::format("; the optimizer states go to \"{}\" as offload_optimizer says", other);
+  Finding& finding = context.add("offload-without-effect", pointer, std::move(saying));
+  if (beside) finding.severity = Severity::warning;
+}
+
+/// Returns the repair that names the folder that was given; nothing where none was.
+std::optional<LintFix> path_of_disk(const LintContext& context, const std::string& section) {
+  const std::string& folder = context.options.nvme_path;
+  if (folder.empty() || !context.at(section).is_object()) return std::nullopt;
+  return context.writing(section + "/nvme_path", Json(folder).dump());
+}
+
 void check_offload(LintContext& context, const std::string& section, int lowest_stage) {
   const std::string old_switch = kZero + (lowest_stage == 3 ? "/cpu_offload_param" : "/cpu_offload");
   const std::string pointer = context.flag(old_switch, false) ? old_switch : kZero + "/" + section;
   const std::string device = context.device(section);
   if (device == "none" || device == "auto") return;
   if (context.stage < lowest_stage) {
-    context.add(
-        "offload-without-effect", pointer,
-        {.found = fmt::format("{} does nothing at stage {}", section, context.stage),
-         .outcome = Outcome::ignored,
-         .effect = lowest_stage == 3 ? "DeepSpeed ignores it silently: only ZeRO-3 divides parameters"
-                                     : "DeepSpeed ignores it silently: only ZeRO moves optimizer states",
-         .advice =
-             lowest_stage == 3 ? "leave it out, or use stage 3" : "leave it out, or use stage 1, 2 or 3",
-         .fix = context.removal(pointer)});
+    add_idle_offload(context, section, pointer);
     return;
   }
   if (device != "nvme") return;
   const Json& path = context.at(pointer + "/nvme_path");
   if (path.is_null())
-    context.add("nvme-without-path", pointer,
-                {.found = "device \"nvme\" without \"nvme_path\"",
-                 .outcome = Outcome::raises,
-                 .effect = "DeepSpeed stops where it makes the swap files",
-                 .advice = "write \"nvme_path\": a folder on the disk"});
-  if (context.stage < 3)
     context.add(
-        "nvme-needs-zero3", pointer,
-        {.found = fmt::format("NVMe at stage {}", context.stage),
-         .outcome = Outcome::runs,
-         .effect = "DeepSpeed swaps at stage 3 alone: here the states go to host memory",
-         .advice = "write \"device\": \"cpu\", or use stage 3",
-         .fix = context.ds.values.contains(pointer + "/device")
-                    ? std::optional(LintFix{"write \"device\": \"cpu\"",
-                                            replace_value(context.ds, pointer + "/device", "\"cpu\"")})
-                    : std::nullopt});
+        "nvme-without-path", pointer,
+        {.found = "device \"nvme\" without \"nvme_path\"",
+         .outcome = Outcome::raises,
+         .effect = "DeepSpeed stops where it makes the swap files",
+         .advice = "write \"nvme_path\": a folder on the disk (--nvme-path FOLDER has --fix write it)",
+         .fix = path_of_disk(context, pointer)});
+  if (context.stage < 3)
+    context.add("nvme-needs-zero3", pointer,
+                {.found = fmt::format("NVMe at stage {}", context.stage),
+                 .outcome = Outcome::runs,
+                 .effect = "DeepSpeed swaps at stage 3 alone: here the states go to host memory",
+                 .advice = "write \"device\": \"cpu\", or use stage 3",
+                 .fix = context.ds.values.contains(pointer + "/device")
+                            ? std::optional(context.writing(pointer + "/device", "\"cpu\""))
+                            : std::nullopt,
+                 .others = {staged(context, 3)}});
 }
 
 void check_partial_offload(LintContext& context) {
@@ -84,8 +138,9 @@ void check_partial_offload(LintContext& context) {
               {.found = fmt::format("ratio {} at stage {}", ratio.dump(), context.stage),
                .outcome = Outcome::raises,
                .effect = "DeepSpeed stops: only stage 3 keeps a part of the optimizer on the GPU",
-               .advice = "leave it out, or use stage 3",
-               .fix = context.removal(pointer)});
+               .advice = "leave it out, so that all of it goes to the host; or use stage 3",
+               .fix = context.removal(pointer),
+               .others = {staged(context, 3)}});
 }
 
 /// Since 0.19.3 DeepSpeed clips at 1.0 where nothing is written.
@@ -153,7 +208,9 @@ void check_prescale(LintContext& context) {
           {.found = fmt::format("{} at stage {} with reduce_scatter", pointer.substr(1), context.stage),
            .outcome = Outcome::raises,
            .effect = "DeepSpeed stops: its reduce-scatter does not scale gradients so",
-           .advice = "leave it out, or set zero_optimization.reduce_scatter to false"});
+           .advice = "write \"reduce_scatter\": false in zero_optimization; or leave it out",
+           .fix = context.writing(kZero + "/reduce_scatter", "false"),
+           .others = {context.removal(pointer)}});
   }
 }
 

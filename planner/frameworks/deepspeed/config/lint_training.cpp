@@ -6,6 +6,7 @@
 
 #include "hardware_profiles/gpu.h"
 #include "hardware_profiles/platform.h"
+#include "models/base/format.h"
 #include "planner/frameworks/deepspeed/config/lint_context.h"
 #include "planner/frameworks/deepspeed/config/releases.h"
 
@@ -17,14 +18,26 @@ namespace {
 
 std::string bf16_section(const LintContext& context) { return context.has("/bf16") ? "/bf16" : "/bfloat16"; }
 
+/// Returns the repair that keeps the 16-bit type of the GPU; nothing where the GPU is not known.
+std::optional<LintFix> precision_of_card(const LintContext& context, const std::string& bf16) {
+  const std::string& capability = context.options.compute_capability;
+  if (capability.empty() || platform_of(capability).platform != Platform::cuda) return std::nullopt;
+  LintFix fix = context.writing((capability_major(capability) < 8 ? bf16 : "/fp16") + "/enabled", "false");
+  fix.what += fmt::format(" in {}", capability_major(capability) < 8 ? bf16.substr(1) : "fp16");
+  return fix;
+}
+
 void check_both(LintContext& context) {
   const std::string bf16 = bf16_section(context);
   if (!context.flag(bf16 + "/enabled", false) || !context.flag("/fp16/enabled", false)) return;
-  context.add("two-precisions", "/fp16",
-              {.found = fmt::format("fp16 and {} are both enabled", bf16.substr(1)),
-               .outcome = Outcome::raises,
-               .effect = "DeepSpeed stops: a model has one 16-bit type",
-               .advice = "enable one of them; bf16 needs no loss scaling"});
+  context.add(
+      "two-precisions", "/fp16",
+      {.found = fmt::format("fp16 and {} are both enabled", bf16.substr(1)),
+       .outcome = Outcome::raises,
+       .effect = "DeepSpeed stops: a model has one 16-bit type",
+       .advice = "enable one of them; bf16 needs no loss scaling",
+       .fix = precision_of_card(context, bf16),
+       .others = {context.writing("/fp16/enabled", "false"), context.writing(bf16 + "/enabled", "false")}});
 }
 
 void check_autocast(LintContext& context) {
@@ -156,6 +169,30 @@ std::vector<std::string> names(const Map& map) {
   return all;
 }
 
+/// True if the words of `shorter` are among those of `longer`, in order: "warmup_steps", "warmup_num_steps".
+bool shortens(std::string_view shorter, std::string_view longer) {
+  const std::vector<std::string_view> few = split(shorter, '_'), many = split(longer, '_');
+  auto at = many.begin();
+  for (const std::string_view word : few) {
+    at = std::find(at, many.end(), word);
+    if (at == many.end()) return false;
+    ++at;
+  }
+  return few.size() > 1;
+}
+
+/// Returns the argument that a name misspells, or of which alone it leaves a word out.
+std::optional<std::string> meant_argument(const std::string& name, const std::vector<std::string>& known) {
+  if (auto near = misspelt_word(name, known)) return near;
+  std::optional<std::string> meant;
+  for (const std::string& each : known) {
+    if (!shortens(name, each)) continue;
+    if (meant) return std::nullopt;
+    meant = each;
+  }
+  return meant;
+}
+
 void check_arguments(LintContext& context, std::string_view rule, const std::string& section,
                      const std::string& type, const Arguments& known) {
   const Json& params = context.at(section + "/params");
@@ -165,7 +202,7 @@ void check_arguments(LintContext& context, std::string_view rule, const std::str
     if (legal || item.key() == "max_grad_norm") continue;
     const std::string own = section + "/params/" + pointer_step(item.key());
     const bool comment = is_comment_key(item.key());
-    const auto near = comment ? std::nullopt : misspelt_word(item.key(), *known);
+    const auto near = comment ? std::nullopt : meant_argument(item.key(), *known);
     LintContext::Saying saying{
         .found = fmt::format("{} is no argument of {}", in_quotes(item.key()), in_quotes(type)),
         .outcome = Outcome::raises,
