@@ -1,9 +1,9 @@
 """Writes docs/accuracy.md and planner/plan/accuracy.json from what `zplan check` prints over the measurements in tests/reference/, and the
-figures that README.md and the other pages quote.
+figures that README.md and the other pages quote; or the site's page in FOLDER.
 
-usage: generate_accuracy.py [--check] ZPLAN
+usage: generate_accuracy.py [--check | --site FOLDER] ZPLAN
 
-docs/accuracy.in.md is the page with a line {{name}} where figures go. docs/accuracy_explanations.json says, per section and
+docs/accuracy.in.md is the page with a line {{name}} where figures go (generated.py says which parts of it go where). docs/accuracy_explanations.json says, per section and
 record, why the prediction is off; it is kept by hand and survives regeneration. planner/plan/accuracy.json is what the program itself says
 of its figures, by kind, statistic, framework, method and GPU. In pages a figure stands between <!--acc WHAT--> and <!--/acc-->, where
 WHAT is as quoted() reads it. docs/accuracy_bounds.json is kept by hand too: what no figure may exceed, whether or not pages are
@@ -18,6 +18,8 @@ import re
 import statistics
 import subprocess
 import sys
+
+import generated
 
 DOCS = pathlib.Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -653,8 +655,8 @@ def check_bounds(reports):
 
 
 def written(program, explanations, used):
-    """The text of each file."""
-    text = (DOCS / "accuracy.in.md").read_text(encoding="utf-8")
+    """Returns the page, and the text of each file that quotes figures."""
+    text = generated.template("accuracy")
     reports = {name: run_check(program, [file]) for name, file in BESIDE.items()}
     fit = run_check(program, [SECTIONS[section][0] for section in SPEEDS], ["--fit-efficiency"])
     check_kernel_model(fit)
@@ -676,18 +678,19 @@ def written(program, explanations, used):
         sys.exit("accuracy.in.md: nothing to put for " + text[text.index("{{"):text.index("}}") + 2])
     check_bounds(reports)
     files = {page: with_quotes(reports, page.read_text(encoding="utf-8")) for page in quoting_pages()}
-    return files | {DOCS / "accuracy.md": with_quotes(reports, text), ROOT / "planner" / "plan" / "accuracy.json": accuracy_text(groups, made)}
+    return with_quotes(reports, text), files | {ROOT / "planner" / "plan" / "accuracy.json": accuracy_text(groups, made)}
 
 
 def main():
-    arguments = sys.argv[1:]
-    check = "--check" in arguments
-    programs = [each for each in arguments if each != "--check"]
+    check, folder, programs = generated.arguments()
     if len(programs) != 1:
         sys.exit(__doc__)
     explanations = json.loads((DOCS / "accuracy_explanations.json").read_text(encoding="utf-8"))
     used = set()
-    files = written(programs[0], explanations, used)
+    page, files = written(programs[0], explanations, used)
+    generated.finish("accuracy", page, check, folder)
+    if folder:
+        return
     stale = sorted(set(explanations) - used)
     if not check:
         for target, text in files.items():

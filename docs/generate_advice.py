@@ -1,8 +1,8 @@
-"""Writes docs/advice.md or docs/what-fits.md from what zplan says.
+"""Writes docs/advice.md or docs/what-fits.md, or the site's page in FOLDER, from what zplan says.
 
-usage: generate_advice.py [--check] PAGE ZPLAN
+usage: generate_advice.py [--check | --site FOLDER] PAGE ZPLAN
 
-docs/PAGE.in.md is the page. What stands in it between {{ and }}, on a line of its own:
+docs/PAGE.in.md is the page (generated.py says which parts of it go where). What stands in it between {{ and }}, on a line of its own:
 
     table NAME: WORDS | WORDS | …    runs `zplan` with the first WORDS and each of the others; the commands, and a row per strategy of a
                                      comparison, or the recommended one of a plan (the nearest miss where nothing fits)
@@ -12,17 +12,17 @@ docs/PAGE.in.md is the page. What stands in it between {{ and }}, on a line of i
     claim EXPRESSION                 nothing; where it does not hold the page is not written
 
 and within a line EXPRESSION:FORMAT, a figure. Every sentence that draws a conclusion has its claim beside it, so that figures which no
-longer bear it out stop the page rather than leave it false. --check writes nothing and fails where the page is not what would be
+longer bear it out stop the page rather than leave it false. --check writes nothing and fails where docs/PAGE.md is not what would be
 written."""
 
 import concurrent.futures
 import json
-import pathlib
 import re
 import subprocess
 import sys
 
-DOCS = pathlib.Path(__file__).resolve().parent
+import generated
+
 GIB = 2**30
 NEAR = 0.05
 PROCESSES = 2
@@ -262,13 +262,8 @@ def rendered(zplan, text):
 
 
 def main():
-    page, program = [word for word in sys.argv[1:] if word != "--check"]
-    text = rendered(Zplan(program), (DOCS / f"{page}.in.md").read_text(encoding="utf-8"))
-    target = DOCS / f"{page}.md"
-    if "--check" not in sys.argv:
-        target.write_text(text, encoding="utf-8")
-    elif target.read_text(encoding="utf-8") != text:
-        sys.exit(f"docs/{page}.md is not what docs/generate_advice.py would write")
+    check, folder, (page, program) = generated.arguments()
+    generated.finish(page, rendered(Zplan(program), generated.template(page)), check, folder)
 
 
 main()

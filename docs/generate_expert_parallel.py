@@ -1,17 +1,17 @@
-"""Writes docs/expert-parallel.md from what `zplan compare` says.
+"""Writes docs/expert-parallel.md, or the site's page in FOLDER, from what `zplan compare` says.
 
-usage: generate_expert_parallel.py [--check] ZPLAN
+usage: generate_expert_parallel.py [--check | --site FOLDER] ZPLAN
 
 docs/expert-parallel.in.md is the page, with lines {{MODEL | STRATEGY STRATEGY … | GPUS GPUS … | OPTIONS}}: a row per number of
 GPUs and strategy. --check writes nothing and fails where the page is not what would be written."""
 
 import json
-import pathlib
 import re
 import subprocess
 import sys
 
-DOCS = pathlib.Path(__file__).resolve().parent
+import generated
+
 PER_NODE = 8
 
 
@@ -51,16 +51,15 @@ def table(program, line):
 
 def page(program):
     text = []
-    for line in (DOCS / "expert-parallel.in.md").read_text().splitlines():
+    for line in generated.template("expert-parallel").splitlines():
         found = re.fullmatch(r"\{\{(.*)\}\}", line)
         text += table(program, found[1]) if found else [line]
     return "\n".join(text) + "\n"
 
 
-check = sys.argv[1] == "--check"
-written = page(sys.argv[-1])
-path = DOCS / "expert-parallel.md"
-if not check:
-    path.write_text(written)
-elif path.read_text() != written:
-    sys.exit("docs/expert-parallel.md is not what docs/generate_expert_parallel.py writes")
+def main():
+    check, folder, (program,) = generated.arguments()
+    generated.finish("expert-parallel", page(program), check, folder)
+
+
+main()

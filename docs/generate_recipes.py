@@ -1,22 +1,22 @@
-"""Writes docs/recipes.md from what zplan answers.
+"""Writes docs/recipes.md, or the site's page in FOLDER, from what zplan answers.
 
-usage: generate_recipes.py [--check] ZPLAN
+usage: generate_recipes.py [--check | --site FOLDER] ZPLAN
 
 docs/recipes.in.md is the page, with lines {{ARGUMENTS}} of zplan: lines that follow each other become their commands and a table with a
 row for each, a line of `hardware compare` one with a row for each GPU or offer. --check writes nothing and fails where the page is not what would be written."""
 
 import json
-import pathlib
 import re
 import subprocess
 import sys
 
-DOCS = pathlib.Path(__file__).resolve().parent
+import generated
+
 GIB = 2**30
 
 
 def report(program, arguments):
-    result = subprocess.run([program, *arguments.split(), "--json"], capture_output=True, text=True, check=False, cwd=DOCS.parent)
+    result = subprocess.run([program, *arguments.split(), "--json"], capture_output=True, text=True, check=False, cwd=generated.DOCS.parent)
     if result.returncode not in (0, 1):
         sys.exit(f"{arguments}: {result.stderr}")
     return json.loads(result.stdout)
@@ -78,7 +78,7 @@ def block(program, lines):
 
 def page(program):
     text, lines = [], []
-    for line in [*(DOCS / "recipes.in.md").read_text().splitlines(), None]:
+    for line in [*generated.template("recipes").splitlines(), None]:
         found = re.fullmatch(r"\{\{(.*)\}\}", line) if line is not None else None
         if found:
             lines.append(found[1])
@@ -92,12 +92,8 @@ def page(program):
 
 
 def main():
-    check = sys.argv[1] == "--check"
-    made, file = page(sys.argv[-1]), DOCS / "recipes.md"
-    if not check:
-        file.write_text(made)
-    elif made != file.read_text():
-        sys.exit("docs/recipes.md is not what zplan answers: run python3 docs/generate_recipes.py ZPLAN")
+    check, folder, (program,) = generated.arguments()
+    generated.finish("recipes", page(program), check, folder)
 
 
 main()

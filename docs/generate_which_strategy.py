@@ -1,6 +1,6 @@
-"""Writes docs/which-strategy.md from what `zplan compare` says.
+"""Writes docs/which-strategy.md, or the site's page in FOLDER, from what `zplan compare` says.
 
-usage: generate_which_strategy.py [--check] ZPLAN
+usage: generate_which_strategy.py [--check | --site FOLDER] ZPLAN
 
 docs/which-strategy.in.md is the page, with lines {{kind WORDS | WORDS | …}}: the first WORDS are what every command has, each of the
 others makes one command of it. `table` prints the commands and a row per strategy, `crossings` the bandwidths at which the two
@@ -8,12 +8,12 @@ trade places: rows are what stands before ‖, columns what stands behind it. --
 not what would be written."""
 
 import json
-import pathlib
 import re
 import subprocess
 import sys
 
-DOCS = pathlib.Path(__file__).resolve().parent
+import generated
+
 
 
 def compare(program, words):
@@ -71,7 +71,7 @@ def crossings(program, common, variants):
 
 def page(program):
     lines = []
-    for line in (DOCS / "which-strategy.in.md").read_text(encoding="utf-8").splitlines():
+    for line in generated.template("which-strategy").splitlines():
         found = re.fullmatch(r"\{\{(table|crossings) (.*)\}\}", line)
         if not found:
             lines.append(line)
@@ -82,13 +82,8 @@ def page(program):
 
 
 def main():
-    check = "--check" in sys.argv
-    program = next(word for word in sys.argv[1:] if word != "--check")
-    text, target = page(program), DOCS / "which-strategy.md"
-    if not check:
-        target.write_text(text, encoding="utf-8")
-    elif target.read_text(encoding="utf-8") != text:
-        sys.exit("docs/which-strategy.md is not what docs/generate_which_strategy.py would write")
+    check, folder, (program,) = generated.arguments()
+    generated.finish("which-strategy", page(program), check, folder)
 
 
 main()

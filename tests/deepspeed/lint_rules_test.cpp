@@ -1,4 +1,4 @@
-// The table of rules: what docs/lint.md lists, and what there is an example of.
+// The table of rules: how many docs/lint.md says there are, and what there is an example of.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,13 +20,11 @@ TEST(LintRules, HaveNamesOfTheirOwn) {
   }
 }
 
-TEST(LintRules, AreThoseOfThePage) {
+/// The page gives their number; SARIF output lists them, and docs/build.py makes the site's table of that.
+TEST(LintRules, AreAsManyAsThePageSays) {
   const std::string page = read_file(std::string(ZPLAN_TEST_DATA) + "/../docs/lint.md");
-  std::string table;
-  for (const LintRule& rule : lint_rules())
-    table += "| `" + std::string(rule.id) + "` | " + std::string(to_name(rule.severity)) + " | " +
-             std::string(rule.what) + " | " + std::string(rule.source) + " |\n";
-  EXPECT_THAT(page, ::testing::HasSubstr("| --- | --- | --- | --- |\n" + table + "\n"));
+  EXPECT_THAT(page,
+              ::testing::HasSubstr("There are " + std::to_string(lint_rules().size()) + " rules."));
 }
 
 /// Every rule but does-not-fit and sequence-parallel-refused, which are the planner's, is found in one of
