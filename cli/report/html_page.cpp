@@ -22,8 +22,6 @@ extern const std::vector<EmbeddedFile> page_style;
 
 namespace {
 
-using Words = std::string_view;
-
 /// A part of a bar: a member of the report, which names the colour too, and what people call it.
 struct Part {
   const char* key;
@@ -49,7 +47,7 @@ constexpr std::array<Part, 6> kTime{{{"compute", "compute"},
 /// Plans in the table; more stand in a list that opens.
 constexpr std::size_t kMostPlans = 12;
 
-std::string escaped(Words text) {
+std::string escaped(std::string_view text) {
   std::string out;
   for (const char each : text) {
     switch (each) {
@@ -252,7 +250,7 @@ class Page {
     add_key(kSlack.key, kSlack.name);
     add("</ul>\n");
   }
-  void add_key(Words color, Words name) {
+  void add_key(std::string_view color, std::string_view name) {
     add(R"svg(<li><svg viewBox="0 0 10 10" aria-hidden="true"><rect width="10" height="10" fill="var(--{})"/></svg>{}</li>)svg",
         color, escaped(name));
   }
@@ -489,7 +487,7 @@ class Page {
   void add(fmt::format_string<Values...> format, Values&&... values) {
     fmt::format_to(std::back_inserter(out_), format, std::forward<Values>(values)...);
   }
-  void heading(Words id, const std::string& text) {
+  void heading(std::string_view id, const std::string& text) {
     if (open_) add("</section>\n");
     open_ = true;
     add("<section aria-labelledby=\"{0}\">\n<h2 id=\"{0}\">{1}</h2>\n", id, escaped(text));

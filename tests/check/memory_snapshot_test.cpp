@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "planner/check/readers/pickle.h"
@@ -34,6 +35,8 @@ MemorySnapshot snapshot_of(const std::string& name) {
   return memory_snapshot(JsonReader(json, path));
 }
 
+constexpr std::int64_t kLeftOver = 12 * 1024;
+
 class Snapshots : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Snapshots, HaveThePhasesThatArePredicted) {
@@ -44,9 +47,9 @@ TEST_P(Snapshots, HaveThePhasesThatArePredicted) {
   ASSERT_NE(largest, nullptr);
   for (const SnapshotPhase& each : difference.phases) {
     EXPECT_GT(each.measured, Bytes{}) << each.name;
-    EXPECT_NEAR(static_cast<double>(each.predicted.value), static_cast<double>(each.measured.value),
-                2e-3 * static_cast<double>(each.measured.value))
-        << each.name;
+    // Scalars of losses and norms; the recording script keeps a step's token ids (8 KiB) until the next has
+    // its.
+    EXPECT_LE(std::abs(each.difference().value), kLeftOver) << each.name;
   }
   RecordProperty("largest", largest->name);
 }
