@@ -10,15 +10,18 @@
 #include <optional>
 
 #include "cli/commands/commands.h"
+#include "cli/options/open_levers.h"
 #include "cli/options/request.h"
 #include "cli/report/brief.h"
 #include "cli/report/report.h"
 #include "cli/report/report_text.h"
+#include "cli/report/script_settings.h"
 #include "cli/scenarios/scenario_plan.h"
 #include "models/base/json_reader.h"
 #include "planner/plan/plan.h"
 #include "planner/search/candidates.h"
 #include "planner/search/explore.h"
+#include "planner/search/levers.h"
 
 namespace zplan {
 
@@ -71,23 +74,6 @@ class ProgressLine {
   Clock::time_point began_{Clock::now()};
 };
 
-Scope search_scope(const Options& options, const SearchSpace& space) {
-  Scope scope;
-  scope.frameworks.clear();
-  for (const auto& [framework, name] : EnumNames<Framework>::table) scope.frameworks.push_back(framework);
-  if (options.has("--framework")) scope.frameworks = {options.training.framework};
-  if (options.has("--checkpointing"))
-    scope.checkpointing = {space.checkpointing};
-  else if (!options.recipes.empty())  // no trainer's config has another
-    scope.checkpointing = {Checkpointing::none, Checkpointing::full};
-  if (options.has("--buckets")) scope.buckets = {space.buckets};
-  if (options.has("--micro-batch") && space.micro_batch_size)
-    scope.micro_batch_sizes = {*space.micro_batch_size};
-  if (space.gradient_accumulation_steps) scope.accumulations = {*space.gradient_accumulation_steps};
-  scope.global_batch_size = space.global_batch_size;
-  return scope;
-}
-
 Question pinned_question(const Question& question, const Found& found) {
   Question pinned = question;
   const Strategy& s = found.plan.strategy;
@@ -113,6 +99,15 @@ Exploration search(const Question& question, const Scope& scope, const Environme
   return found;
 }
 
+/// Returns the advice where the report shows it.
+std::optional<Advice> advice_for(const Invocation& invocation, const Question& question) {
+  const Options& options = invocation.options;
+  if (options.format == OutputFormat::csv || options.emit == "-") return std::nullopt;
+  const AdvisedQuestion asked =
+      advised_question(options, invocation.arguments, question, invocation.environment);
+  return advise(asked.question, asked.open);
+}
+
 /// --emit FILE: writes the file and says so.
 void emit_config(const Report& report, const Plan& plan, std::ostream& err) {
   const std::string text = config_text(plan, report);
@@ -123,6 +118,7 @@ void emit_config(const Report& report, const Plan& plan, std::ostream& err) {
   }
   write_file(file, text, "--emit");
   err << fmt::format("zplan: wrote {} for {}\n", file, plan.id());
+  for (const std::string& each : script_calls(script_of(plan, report))) err << fmt::format("  {}\n", each);
 }
 
 /// --emit -: stdout is the configuration's alone; where there is none, the verdict goes to stderr.
@@ -156,7 +152,8 @@ int write_report(Report report, const Invocation& invocation) {
   write_recipe(report, out, err);
   if (options.recipe_out == "-") return report.answer.fits() ? kFits : kNothingFits;
   const OutputFormat format = options.format;
-  const bool is_brief = format == OutputFormat::text && !options.verbose && !options.explain;
+  const bool is_brief =
+      format == OutputFormat::text && !options.verbose && !options.explain;
   const std::string text =
       format == OutputFormat::json ? json_text(report_json(report))
       : is_brief
@@ -177,7 +174,13 @@ int plan_command(const Invocation& invocation) {
   const Request request = make_request(invocation.options, invocation.environment);
   Answer result = answer(request.question);
   result.warnings.insert(result.warnings.begin(), request.warnings.begin(), request.warnings.end());
-  return write_report({request.question, result, invocation.options, invocation.arguments}, invocation);
+  const std::optional<Advice> advice = advice_for(invocation, request.question);
+  return write_report({.question = request.question,
+                       .answer = result,
+                       .options = invocation.options,
+                       .arguments = invocation.arguments,
+                       .advice = advice ? &*advice : nullptr},
+                      invocation);
 }
 
 /// Reports by how much the plain strategies miss where no config fits.
@@ -199,7 +202,14 @@ int search_command(const Invocation& invocation) {
     result.plans = {found.best.front().plan};
   }
   if (found.stopped) invocation.err << "zplan: stopped: the best of what was looked at so far\n";
-  return write_report({question, result, invocation.options, invocation.arguments, nullptr, &found},
+  const std::optional<Advice> advice =
+      found.stopped ? std::nullopt : advice_for(invocation, request.question);
+  return write_report({.question = question,
+                       .answer = result,
+                       .options = invocation.options,
+                       .arguments = invocation.arguments,
+                       .found = &found,
+                       .advice = advice ? &*advice : nullptr},
                       invocation);
 }
 

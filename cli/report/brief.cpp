@@ -12,7 +12,9 @@
 #include "cli/document/bar.h"
 #include "cli/options/command_line.h"
 #include "cli/options/strategy_words.h"
+#include "cli/report/advice.h"
 #include "cli/report/report_text.h"
+#include "cli/report/script_settings.h"
 #include "planner/explain/why.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/plan_figures.h"
@@ -178,11 +180,23 @@ void add_brief_verdict(Document& doc, const Report& report, const Screen& screen
   add_sentence(doc, false, screen,
                fmt::format("{}: does not fit. The nearest, {}, {}.", subject(report), nearest.id(),
                            lack_text(nearest, q)));
+  if (!advised_commands(report).empty()) return;
   if (const auto& alternative = report.answer.alternative)
     add_sentence(
         doc, true, screen,
         fmt::format("It fits with {} ({}): {}.", alternative->id(),
                     options_text(alternative_changes(report.answer)), figures_text(*alternative, q)));
+}
+
+/// Adds what is advised; its command is the first of the next ones.
+void add_brief_advice(Document& doc, const Report& report, const Screen& screen, std::size_t most) {
+  std::size_t shown = 0;
+  for (const AdviceLine& each : advice_lines(report)) {
+    if (each.is_command || each.indented) continue;
+    if (shown++ == most) return;
+    const std::string sign(each.tone == Tone::good ? mark(true, screen.unicode) : ">");
+    doc.paragraph(sign + " ", each.text + ".", each.tone, sign);
+  }
 }
 
 // ---- recipes and warnings
@@ -524,14 +538,19 @@ void add_next(Document& doc, const Report& report, const Screen& screen, std::si
   const Plan* plan = report.answer.recommended();
   if (plan == nullptr || notes == 0) return;
   const std::vector<std::string> all = config_notes(*plan, report);
+  if (report.options.recipes.empty())
+    add_cut(doc, "  Script   ", fmt::format("{}", fmt::join(script_calls(script_of(*plan, report)), ", ")),
+            screen, notes + 2);
+  const std::string_view first = report.options.recipes.empty() ? "           " : "  Script   ";
   for (std::size_t i = 0; i < std::min(notes, all.size()); ++i)
-    doc.paragraph(i == 0 ? "  Script   " : "           ", all[i]);
+    doc.paragraph(std::string(i == 0 ? first : "           "), all[i]);
 }
 
 Document brief_of_extent(const Report& report, const Screen& screen, const Extent& extent) {
   Document doc;
   const std::vector<HeaderBlock> blocks = header_blocks(report);
   add_brief_verdict(doc, report, screen);
+  add_brief_advice(doc, report, screen, std::max<std::size_t>(1, extent.notes));
   add_recipes(doc, report);
   add_warnings(doc, report, extent.notes);
   doc.line();

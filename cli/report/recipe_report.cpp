@@ -12,6 +12,7 @@
 #include "cli/document/json_values.h"
 #include "cli/options/command_line.h"
 #include "cli/recipes/recipe_text.h"
+#include "cli/recipes/trainer_keys.h"
 #include "cli/report/report.h"
 #include "cli/report/report_text.h"
 #include "models/base/files.h"
@@ -20,6 +21,7 @@
 #include "planner/frameworks/launch/accelerate_config.h"
 #include "planner/plan/plan.h"
 #include "planner/question/framework.h"
+#include "planner/search/levers.h"
 #include "planner/search/search.h"
 
 namespace zplan {
@@ -121,100 +123,6 @@ Json recipes_json(const std::vector<Recipe>& recipes) { return json_list(recipes
 
 namespace {
 
-/// The keys of one format.
-struct WriteKeys {
-  RecipeFormat format{};
-  std::string_view micro_batch{}, accumulation{};
-  std::string_view checkpointing{}, checkpointed{"true"}, unchecked{"false"};
-  std::string_view deepspeed{};               ///< names a ds_config
-  std::vector<std::string_view> fsdp{};       ///< keys of FSDP, which go where it is not used
-  std::vector<RecipeChange> lora{}, qlora{};  ///< make adapters of full fine-tuning, and pack its weights
-  std::vector<RecipeChange> fused_loss{};
-  std::string_view nothing_accumulated{"1"};  ///< the accumulation where the key is not there; empty: depends
-};
-
-const WriteKeys* write_keys(RecipeFormat format) {
-  using enum RecipeFormat;
-  static const std::vector<WriteKeys> all{
-      {.format = axolotl,
-       .micro_batch = "micro_batch_size",
-       .accumulation = "gradient_accumulation_steps",
-       .checkpointing = "gradient_checkpointing",
-       .deepspeed = "deepspeed",
-       .fsdp = {"fsdp", "fsdp_config", "fsdp_version"},
-       .lora = {{"adapter", "lora"}, {"lora_r", "16"}, {"lora_alpha", "32"}, {"lora_target_linear", "true"}},
-       .qlora = {{"adapter", "qlora"},
-                 {"load_in_4bit", "true"},
-                 {"lora_r", "16"},
-                 {"lora_alpha", "32"},
-                 {"lora_target_linear", "true"}}},
-      {.format = llama_factory,
-       .micro_batch = "per_device_train_batch_size",
-       .accumulation = "gradient_accumulation_steps",
-       .checkpointing = "disable_gradient_checkpointing",
-       .checkpointed = "false",
-       .unchecked = "true",
-       .deepspeed = "deepspeed",
-       .fsdp = {"fsdp", "fsdp_config"},
-       .lora = {{"finetuning_type", "lora"}, {"lora_rank", "16"}, {"lora_target", "all"}},
-       .qlora = {{"finetuning_type", "lora"},
-                 {"lora_rank", "16"},
-                 {"lora_target", "all"},
-                 {"quantization_bit", "4"}},
-       .fused_loss = {{"enable_liger_kernel", "true"}}},
-      {.format = llama_factory_v1,
-       .micro_batch = "micro_batch_size",
-       .checkpointing = "enable_activation_checkpointing",
-       .lora = {{"peft_config.name", "lora"}},
-       .nothing_accumulated = ""},
-      {.format = trl,
-       .micro_batch = "per_device_train_batch_size",
-       .accumulation = "gradient_accumulation_steps",
-       .checkpointing = "gradient_checkpointing",
-       .deepspeed = "deepspeed",
-       .fsdp = {"fsdp", "fsdp_config"},
-       .lora = {{"use_peft", "true"}, {"lora_r", "16"}, {"lora_target_modules", "all-linear"}},
-       .qlora = {{"use_peft", "true"},
-                 {"lora_r", "16"},
-                 {"lora_target_modules", "all-linear"},
-                 {"load_in_4bit", "true"}},
-       .fused_loss = {{"use_liger_kernel", "true"}}},
-      {.format = transformers,
-       .micro_batch = "per_device_train_batch_size",
-       .accumulation = "gradient_accumulation_steps",
-       .checkpointing = "gradient_checkpointing",
-       .deepspeed = "deepspeed",
-       .fsdp = {"fsdp", "fsdp_config"},
-       .fused_loss = {{"use_liger_kernel", "true"}}},
-      {.format = swift,
-       .micro_batch = "per_device_train_batch_size",
-       .accumulation = "gradient_accumulation_steps",
-       .checkpointing = "gradient_checkpointing",
-       .deepspeed = "deepspeed",
-       .fsdp = {"fsdp", "fsdp_config"},
-       .lora = {{"tuner_type", "lora"}, {"lora_rank", "16"}},
-       .qlora = {{"tuner_type", "lora"}, {"lora_rank", "16"}, {"quant_method", "bnb"}, {"quant_bits", "4"}},
-       .fused_loss = {{"use_liger_kernel", "true"}},
-       .nothing_accumulated = ""},
-      {.format = torchtune,
-       .micro_batch = "batch_size",
-       .accumulation = "gradient_accumulation_steps",
-       .checkpointing = "enable_activation_checkpointing",
-       .checkpointed = "True",
-       .unchecked = "False"},
-      {.format = accelerate},
-      {.format = openrlhf,
-       .micro_batch = "train.micro_batch_size",
-       .checkpointing = "model.gradient_checkpointing_enable"},
-      {.format = verl,
-       .micro_batch = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
-       .checkpointing = "actor_rollout_ref.model.enable_gradient_checkpointing",
-       .checkpointed = "True",
-       .unchecked = "False"}};
-  const auto found = std::ranges::find(all, format, &WriteKeys::format);
-  return found == all.end() ? nullptr : &*found;
-}
-
 /// The plan to write, and the question that it answers.
 struct Target {
   const Plan* plan{};
@@ -232,6 +140,14 @@ bool shards_as_asked(const Plan& plan, const Question& asked) {
          (asked.space.offloads.empty() || asked.space.offloads == std::vector{offload});
 }
 
+/// Returns what is advised where nothing fits as the recipe says.
+Target target_of(const Advised& advised, const Report& report) {
+  Target target{&advised.plan(), advised.question, !shards_as_asked(advised.plan(), report.question), {}};
+  for (const LeverGain& each : advised.gains)
+    target.change += fmt::format("{}{}", target.change.empty() ? "" : " ", each.lever->option);
+  return target;
+}
+
 std::optional<Target> target_of(const Report& report) {
   const Options& options = report.options;
   if (const Plan* plan = report.answer.recommended()) {
@@ -242,6 +158,7 @@ std::optional<Target> target_of(const Report& report) {
         });
     return Target{plan, question_of(*plan, report), typed || report.found != nullptr, {}};
   }
+  if (report.advice != nullptr && report.advice->best) return target_of(*report.advice->best, report);
   if (!report.answer.alternative) return std::nullopt;
   Target target{&*report.answer.alternative, report.question, true, report.answer.alternative_change};
   target.shards_otherwise = !shards_as_asked(*target.plan, report.question);
@@ -269,7 +186,7 @@ class RecipeWriter {
   RecipeWriter(const Report& report, Target target)
       : report_(report),
         recipe_(report.options.recipes.front()),
-        keys_(*write_keys(recipe_.format)),
+        keys_(trainer_keys(recipe_.format)),
         target_(std::move(target)),
         text_(read_recipe_text(read_file(recipe_.file), recipe_.file)) {}
 
@@ -418,12 +335,19 @@ class RecipeWriter {
       if (before == "--method") changes = word == "lora" ? &keys_.lora : &keys_.qlora;
       if (word == "--fused-loss") changes = &keys_.fused_loss;
       if (changes != nullptr) {
-        for (const RecipeChange& each : *changes) put(each.key, *each.value);
+        for (const RecipeChange& each : *changes)
+          if (is_list(*each.value))
+            made_.notes.push_back(fmt::format("to be among its {}: {}", each.key, *each.value));
+          else
+            put(each.key, *each.value);
         if (changes->empty()) made_.notes.push_back(fmt::format("not a key of it: {}", target_.change));
       }
       if (before == "--quant-storage") storage(word);
     }
   }
+
+  /// Other entries of a list are the user's.
+  [[nodiscard]] static bool is_list(const std::string& value) { return value.starts_with('['); }
 
   void storage(const std::string& type) {
     if (recipe_.format == RecipeFormat::trl || recipe_.format == RecipeFormat::swift)
@@ -444,7 +368,7 @@ class RecipeWriter {
 
   const Report& report_;
   const Recipe& recipe_;
-  const WriteKeys& keys_;
+  const TrainerKeys& keys_;
   Target target_;
   RecipeText text_;
   std::vector<RecipeChange> changes_;

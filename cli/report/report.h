@@ -20,6 +20,7 @@
 
 namespace zplan {
 
+struct Advice;
 struct Exploration;
 
 /// Holds the answer of `compare`: one plan for each strategy or config that was named.
@@ -40,6 +41,7 @@ struct Report {
   const Comparison* comparison{};      ///< set for `compare`
   const Exploration* found{};          ///< set for `search`: every family of plans that it looked at
   AnswerDetails details{};             ///< parts that are simulated on request
+  const Advice* advice{};              ///< set for `plan` and `search`: what would train faster
 };
 /// Returns the report that the command line makes of a scenario. `planned` must outlive it.
 [[nodiscard]] Report report_of(const PlannedScenario& planned);

@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "cli/document/json_values.h"
+#include "cli/report/advice.h"
 #include "cli/report/explain.h"
 #include "cli/report/report.h"
 #include "cli/report/report_text.h"
+#include "cli/report/script_settings.h"
 #include "models/base/version.h"
 #include "planner/cost/price.h"
 #include "planner/plan/plan.h"
@@ -488,6 +490,16 @@ Json comparison_json(const Report& report) {
   return out;
 }
 
+/// Returns what the plan assumes of the training script.
+Json script_json(const Plan& plan, const Report& report) {
+  return json_list(script_of(plan, report), [](const ScriptSetting& each) {
+    return Json{{"place", name_json(each.place)},
+                {"key", or_null(each.key)},
+                {"value", each.value},
+                {"text", each.text}};
+  });
+}
+
 }  // namespace
 
 Json plan_figures_json(const Plan& plan) {
@@ -519,9 +531,11 @@ Json report_json(const Report& report) {
     return Json{{"id", id}, {"reasons", each.reasons}};
   });
   out["alternative"] = alternative_json(report);
+  out["advice"] = advice_json(report);
   out["ds_config"] = recommended ? ds_config_json(*recommended, report) : Json(nullptr);
   out["fsdp_config"] = recommended ? fsdp_config_json(*recommended, report) : Json(nullptr);
   out["launch"] = recommended ? launch_json(*recommended, report) : Json(nullptr);
+  out["script"] = recommended ? script_json(*recommended, report) : Json(nullptr);
   out["comparison"] = comparison_json(report);
   out["schedule"] = schedule_json(report);
   out["search"] = report.found ? search_json(report) : Json(nullptr);

@@ -92,6 +92,9 @@ void add_search(Document& doc, const Report& report);
 /// Returns "search" of the JSON report.
 [[nodiscard]] Json search_json(const Report& report);
 
+/// Returns a plan that a search found.
+[[nodiscard]] Json found_json(const Found& found);
+
 /// Returns the options that pin a plan that the search found.
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> pinning_options(const Found& found,
                                                                                const Options& options);

@@ -10,9 +10,11 @@
 #include "cli/options/command_line.h"
 #include "cli/options/strategy_words.h"
 #include "cli/recipes/recipe.h"
+#include "cli/report/advice.h"
 #include "cli/report/explain.h"
 #include "cli/report/report.h"
 #include "cli/report/report_text.h"
+#include "cli/report/script_settings.h"
 #include "planner/frameworks/launch/launch.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/plan_figures.h"
@@ -127,7 +129,7 @@ std::string trainer_line(const Report& report) {
 
 std::vector<std::string> next_of_plan(const Report& report, const Plan& plan) {
   if (std::string line = trainer_line(report); !line.empty()) return {std::move(line)};
-  std::vector<std::string> commands;
+  std::vector<std::string> commands = advised_commands(report);
   if (report.found != nullptr && !report.found->best.empty()) commands.push_back(pinned_command(report));
   const std::vector<std::string> of_recipe = recipe_commands(report);
   commands.insert(commands.end(), of_recipe.begin(), of_recipe.end());
@@ -142,6 +144,10 @@ std::vector<std::string> next_of_plan(const Report& report, const Plan& plan) {
 /// divided.
 std::vector<std::string> next_of_miss(const Report& report) {
   const Options& options = report.options;
+  if (std::vector<std::string> advised = advised_commands(report); !advised.empty()) {
+    std::ranges::move(recipe_commands(report), std::back_inserter(advised));
+    return advised;
+  }
   if (report.answer.alternative) {
     if (options.command == Command::compare) return {};
     std::vector<std::string> commands{
@@ -231,20 +237,27 @@ void add_verdict(Document& doc, const Report& report) {
   const Plan* plan = report.answer.recommended();
   if (plan != nullptr) {
     doc.heading(fmt::format("Recommended: {}", plan->id()), Tone::good);
+    add_advice(doc, report);
     std::vector<std::string> sentences = reasons(*plan, report.question);
     if (auto others = overlapping(report, *plan)) sentences.push_back(std::move(*others));
     doc.items(sentences);
   } else {
     doc.heading(fmt::format("Nothing fits. Nearest miss: {}", leading_plan(report).id()), Tone::bad);
+    add_advice(doc, report);
     doc.items(leading_plan(report).why);
   }
   add_misses(doc, report);
   add_rejections(doc, report);
   add_experts(doc, report);
-  if (plan == nullptr) add_alternative(doc, report);
+  if (plan == nullptr && advised_commands(report).empty()) add_alternative(doc, report);
   if (const std::vector<std::string> commands = next_commands(report); !commands.empty())
     add_next(doc, commands);
-  if (plan != nullptr && trainer_line(report).empty()) doc.items(config_notes(*plan, report));
+  if (plan != nullptr && trainer_line(report).empty()) {
+    if (report.options.recipes.empty())
+      doc.items({fmt::format("the plan takes the script to say {}",
+                             fmt::join(script_calls(script_of(*plan, report)), ", "))});
+    doc.items(config_notes(*plan, report));
+  }
 }
 
 }  // namespace zplan

@@ -133,25 +133,6 @@ void add_ties(Document& doc, const Exploration& found, const Question& question)
 
 Json buckets_json(const FamilyName& name) { return name.buckets ? name_json(*name.buckets) : Json(nullptr); }
 
-Json found_json(const Found& found) {
-  const Strategy& s = found.plan.strategy;
-  return {{"id", found.plan.id()},
-          {"framework", name_json(found.name.framework)},
-          {"activation_checkpointing", name_json(s.checkpointing)},
-          {"buckets", buckets_json(found.name)},
-          {"micro_batch_size", s.micro_batch_size},
-          {"gradient_accumulation_steps", s.gradient_accumulation_steps},
-          {"global_batch_size", s.global_batch_size()},
-          {"required_low", found.plan.memory().required_low.value},
-          {"host", found.plan.memory().host.total.value},
-          {"wire_bytes_per_gpu", found.plan.communication().wire_bytes_per_gpu().value},
-          {"step", found.plan.time.step.value},
-          {"tokens_per_second", found.plan.time.tokens_per_second},
-          {"share_of_fastest", found.share_of_best},
-          {"tie", found.ties()},
-          {"tie_within", found.tie_within}};
-}
-
 Json family_json(const FamilyReport& family) {
   Json out{{"id", plan_id(family.name.framework, family.name.strategy)},
            {"framework", name_json(family.name.framework)},
@@ -184,6 +165,25 @@ std::vector<CsvRecord> family_records(const Exploration& found) {
 }
 
 }  // namespace
+
+Json found_json(const Found& found) {
+  const Strategy& s = found.plan.strategy;
+  return {{"id", found.plan.id()},
+          {"framework", name_json(found.name.framework)},
+          {"activation_checkpointing", name_json(s.checkpointing)},
+          {"buckets", buckets_json(found.name)},
+          {"micro_batch_size", s.micro_batch_size},
+          {"gradient_accumulation_steps", s.gradient_accumulation_steps},
+          {"global_batch_size", s.global_batch_size()},
+          {"required_low", found.plan.memory().required_low.value},
+          {"host", found.plan.memory().host.total.value},
+          {"wire_bytes_per_gpu", found.plan.communication().wire_bytes_per_gpu().value},
+          {"step", found.plan.time.step.value},
+          {"tokens_per_second", found.plan.time.tokens_per_second},
+          {"share_of_fastest", found.share_of_best},
+          {"tie", found.ties()},
+          {"tie_within", found.tie_within}};
+}
 
 std::string searched_line(const Report& report) {
   const Exploration& found = *report.found;

@@ -74,6 +74,17 @@ class Explorer {
     return std::move(result_);
   }
 
+  std::optional<Fastest> fastest(double at_least) {
+    std::optional<Fastest> found;
+    const bool done = done_unless_stopped([&] {
+      screen();
+      std::vector<Candidate> preferred = preferred_first();
+      std::erase_if(preferred, [&](const Candidate& each) { return speed_of(each) < at_least; });
+      found = fastest_of(preferred);
+    });
+    return done ? std::move(found) : std::nullopt;
+  }
+
  private:
   using FamilyGroup = std::tuple<Framework, int, ParallelLayout, OffloadDevice, OffloadDevice>;
   static FamilyGroup group_of(const FamilyName& name) {
@@ -124,6 +135,20 @@ class Explorer {
   void close_in(PlanFamily& family, std::vector<Estimate>& all) const;
   // ---- by the allocator
   [[nodiscard]] std::vector<Candidate> may_fit_fastest_first() const;
+  [[nodiscard]] double worth(const Candidate& candidate) const;
+  [[nodiscard]] std::vector<Candidate> preferred_first() const;
+  [[nodiscard]] std::optional<Fastest> fastest_of(const std::vector<Candidate>& preferred);
+  [[nodiscard]] static double most_tokens_per_second(const std::vector<Candidate>& candidates) {
+    return std::ranges::max_element(candidates, {}, speed_of)->estimate.tokens_per_second;
+  }
+  [[nodiscard]] static double speed_of(const Candidate& candidate) {
+    return candidate.estimate.tokens_per_second;
+  }
+  [[nodiscard]] std::optional<Found> safe_one(const std::vector<Candidate>& preferred, Bytes slack);
+  [[nodiscard]] std::optional<Found> own_one(std::vector<Candidate> preferred);
+  [[nodiscard]] bool is_safe(const Plan& plan) const {
+    return plan.memory().required_high <= question_.cluster.usable_memory;
+  }
   void confirm();
   void add_fastest(std::vector<std::optional<Found>>& found);
   [[nodiscard]] std::optional<Found> first_that_runs(const std::vector<Candidate>& fastest_first);
@@ -311,6 +336,62 @@ std::vector<Candidate> Explorer::may_fit_fastest_first() const {
   return all;
 }
 
+/// Returns the speed of a candidate, less what its departures from the question have to be worth.
+double Explorer::worth(const Candidate& candidate) const {
+  const FamilyName& name = result_.families[candidate.family].name;
+  const SearchSpace& asked = question_.space;
+  const bool is_selective = name.strategy.checkpointing == Checkpointing::selective;
+  double share = 0;
+  if (name.framework != question_.training.framework) share += kWorthWriting;
+  if (name.buckets.value_or(asked.buckets) != asked.buckets) share += kWorthChanging;
+  if (is_selective && asked.checkpointing != Checkpointing::selective) share += kWorthWriting;
+  return candidate.estimate.tokens_per_second * (1 - std::min(share, kMostGivenUp));
+}
+
+std::vector<Candidate> Explorer::preferred_first() const {
+  std::vector<Candidate> all = may_fit_fastest_first();
+  std::stable_sort(all.begin(), all.end(),
+                   [&](const Candidate& a, const Candidate& b) { return worth(a) > worth(b); });
+  return all;
+}
+
+std::optional<Fastest> Explorer::fastest_of(const std::vector<Candidate>& preferred) {
+  std::optional<Found> found = first_that_runs(preferred);
+  if (!found) return std::nullopt;
+  complete(*found);
+  Fastest fastest{.found = *std::move(found), .most_tokens_per_second = most_tokens_per_second(preferred)};
+  const MemoryPlan& memory = fastest.found.plan.memory();
+  if (!is_safe(fastest.found.plan))
+    fastest.safer = safe_one(preferred, memory.required_high - memory.required_low);
+  if (fastest.found.name.framework != question_.training.framework) fastest.own = own_one(preferred);
+  return fastest;
+}
+
+/// Returns the first of `preferred` under the question's framework.
+std::optional<Found> Explorer::own_one(std::vector<Candidate> preferred) {
+  std::erase_if(preferred, [&](const Candidate& each) {
+    return result_.families[each.family].name.framework != question_.training.framework;
+  });
+  std::optional<Found> found = first_that_runs(preferred);
+  if (found) complete(*found);
+  return found;
+}
+
+/// Returns the first of `preferred` that is safe. Of those whose live memory leaves no `slack`, none is.
+std::optional<Found> Explorer::safe_one(const std::vector<Candidate>& preferred, Bytes slack) {
+  constexpr int kMostTried = 8;  // each is simulated in full
+  int tried = 0;
+  for (const Candidate& each : preferred) {
+    if (each.estimate.required_low + slack > question_.cluster.usable_memory) continue;
+    std::optional<Found> found = run(each);
+    if (!found) continue;
+    complete(*found);
+    if (is_safe(found->plan)) return found;
+    if (++tried == kMostTried) break;
+  }
+  return std::nullopt;
+}
+
 /// The fastest of all, where its strategy has none in `found`.
 void Explorer::add_fastest(std::vector<std::optional<Found>>& found) {
   std::optional<Found> fastest = first_that_runs(may_fit_fastest_first());
@@ -457,6 +538,11 @@ Explorer::Verdict Explorer::beside(const Found& winner, const FamilyReport& fami
 
 Exploration explore(const Question& question, const Scope& scope, const Watch& watch) {
   return Explorer(question, scope, watch).explore();
+}
+
+std::optional<Fastest> find_fastest(const Question& question, const Scope& scope, const Watch& watch,
+                                    double at_least) {
+  return Explorer(question, scope, watch).fastest(at_least);
 }
 
 }  // namespace zplan

@@ -112,4 +112,29 @@ inline constexpr double kFrontStep = 0.03;
 /// Throws InputError where what was pinned leaves nothing that is legal.
 [[nodiscard]] Exploration explore(const Question& question, const Scope& scope, const Watch& watch = {});
 
+/// Other bucket sizes than the question's have to make training faster by this share.
+inline constexpr double kWorthChanging = 0.02;
+/// Another framework, or selective checkpointing, which no argument of a trainer turns on, has to make it
+/// faster by this share: a script has to be written for it.
+inline constexpr double kWorthWriting = 0.04;
+/// The most speed that a plan with fewer departures may give up.
+inline constexpr double kMostGivenUp = 0.045;
+
+/// Fastest is the plan that trains fastest, and a safer one beside it.
+struct Fastest {
+  Found found;                      ///< with all figures
+  double most_tokens_per_second{};  ///< of any plan that fits by live memory
+  /// The fastest of which PyTorch's allocator never wants more than the GPU has. Absent where that holds for
+  /// `found`, or for none.
+  std::optional<Found> safer{};
+  /// The fastest under the question's own framework, where `found` is of another.
+  std::optional<Found> own{};
+};
+
+/// Returns the fastest plan of a scope, departures from the question counted; nothing where no plan that is
+/// legal and fits trains `at_least` tokens per second, or where the search was stopped. Takes less than
+/// explore(), which finds the fastest of every strategy.
+[[nodiscard]] std::optional<Fastest> find_fastest(const Question& question, const Scope& scope,
+                                                  const Watch& watch = {}, double at_least = 0);
+
 }  // namespace zplan

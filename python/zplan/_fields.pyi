@@ -7,6 +7,8 @@ from ._read import Document, Value
 
 __all__ = [
     "Accuracy",
+    "Advice",
+    "AdvisedPlan",
     "Alternative",
     "Call",
     "CardFit",
@@ -34,6 +36,7 @@ __all__ = [
     "Instance",
     "JudgedRecord",
     "Launch",
+    "Lever",
     "Link",
     "LintPlan",
     "LintSummary",
@@ -59,6 +62,7 @@ __all__ = [
     "RunMoment",
     "Rung",
     "Schedule",
+    "ScriptSetting",
     "Search",
     "Solution",
     "SolvedQuestion",
@@ -68,6 +72,7 @@ __all__ = [
     "Symbol",
     "Tensor",
     "Training",
+    "WithoutLever",
 ]
 
 @dataclass(init=False, repr=False, eq=False)
@@ -94,6 +99,32 @@ class Accuracy(Value):
     worst_error: float
     # share that is too low by more than 5 %
     under_predicted: float
+
+@dataclass(init=False, repr=False, eq=False)
+class Advice(Value):
+    """What would train faster, or at all."""
+    # best is faster than the recommended plan by a share that is worth a change, or the only one that fits
+    improves: bool
+    # the fastest plan that trains the same, over strategies, frameworks and levers that do not change the result
+    best: AdvisedPlan | None
+    # the fastest with room for all that the allocator may want, where best has not
+    safer: AdvisedPlan | None
+    # the fastest under the framework that was asked for, where best is of another
+    own: AdvisedPlan | None
+    # plans that train something else
+    offers: tuple[AdvisedPlan, ...]
+
+@dataclass(init=False, repr=False, eq=False)
+class AdvisedPlan(Value):
+    """A plan with levers pulled: required and required_high in bytes."""
+    # plans it
+    command: str
+    levers: tuple[Lever, ...]
+    # what changes in the training script, in its trainer's words
+    script: tuple[str, ...]
+    required: int
+    required_high: int
+    plan: FoundPlan
 
 @dataclass(init=False, repr=False, eq=False)
 class Alternative(Value):
@@ -535,6 +566,13 @@ class Launch(Value):
     torchtitan: str | None
 
 @dataclass(init=False, repr=False, eq=False)
+class Lever(Value):
+    """A setting of the training script."""
+    option: str
+    name: str
+    without: WithoutLever | None
+
+@dataclass(init=False, repr=False, eq=False)
 class Link(Value):
     """The link that decides between the two fastest: the network out of a node, or the collectives' inside the only
     one."""
@@ -835,12 +873,16 @@ class Report(Document):
     recommended: str | None
     rejected: tuple[Rejection, ...]
     alternative: Alternative | None
+    # null where nothing asked for it: of compare, or of one file on stdout
+    advice: Advice | None
     # The recommended plan's, where it is DeepSpeed's.
     ds_config: dict[str, Any] | None
     # accelerate's config of the recommended plan, where it is FSDP2's.
     fsdp_config: dict[str, Any] | None
     # Command lines; null where a launcher has none for the recommended plan's framework.
     launch: Launch | None
+    # What the recommended plan assumes of the training script; None where nothing fits.
+    script: tuple[ScriptSetting, ...] | None
     # of `compare`
     comparison: Comparison | None
     warnings: tuple[str, ...]
@@ -936,6 +978,16 @@ class Schedule(Value):
     expert_parallel: int | None = None
     # expert-parallel groups are of every (ranks / expert_parallel)-th rank; absent: of neighbours
     data_before_expert: bool | None = None
+
+@dataclass(init=False, repr=False, eq=False)
+class ScriptSetting(Value):
+    """A setting of the training script."""
+    # trainer: TrainingArguments, or the recipe's config
+    place: str
+    key: str | None
+    value: str
+    # key and value as they are written
+    text: str
 
 @dataclass(init=False, repr=False, eq=False)
 class Search(Value):
@@ -1122,3 +1174,11 @@ class Training(Value):
     kernels: str = 'torch'
     # of preference training, grpo and ppo: what log-probabilities are compared with
     reference: str | None = None
+
+@dataclass(init=False, repr=False, eq=False)
+class WithoutLever(Value):
+    """The same strategy without the lever: required_low in bytes."""
+    id: str
+    fits: bool
+    required_low: int
+    tokens_per_second: float

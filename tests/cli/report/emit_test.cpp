@@ -137,6 +137,49 @@ TEST(Emit, WhatIsEmittedIsPlannedTheSame) {
   EXPECT_EQ(again.at("plans").at(0).at("communication"), plan_of(first, "zero3").at("communication"));
 }
 
+/// Options that say what a ds_config has no key for, and those that it says.
+struct EmitCase {
+  std::string script, config;
+};
+
+class EmittedConfig : public ::testing::TestWithParam<EmitCase> {};
+
+TEST_P(EmittedConfig, IsPlannedTheSameBesideTheScriptsOptions) {
+  const Folder folder;
+  const std::string path = folder.path("ds.json");
+  const std::string asked = GetParam().script + " " + GetParam().config;
+  const Result emitted = in_process(asked + " --json --emit " + path);
+  ASSERT_EQ(emitted.status, kFits) << emitted.err;
+  const json first = json::parse(emitted.out).at("plans").at(0);
+  const json again = report(GetParam().script + " --ds-config " + path).at("plans").at(0);
+  EXPECT_EQ(again.at("memory"), first.at("memory"));
+  EXPECT_EQ(again.at("time"), first.at("time"));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Questions, EmittedConfig,
+    ::testing::Values(
+        EmitCase{"--model 8B --gpus 4 --mem 80 --fused-loss --kernels liger --seq 4096", "--micro-batch 2"},
+        EmitCase{"--model 8B --gpus 8 --gpu A100-SXM-80GB --checkpointing none", "--grad-accum 4 --zero 2"},
+        EmitCase{"--model Qwen/Qwen3-0.6B --gpus 2 --gpu RTX-4090-24GB", "--precision fp32 --zero 3"},
+        EmitCase{"--model 8B --gpus 4 --gpu A100-SXM-40GB --method lora --expandable-segments",
+                 "--buckets default"},
+        EmitCase{"--model 8B --gpus 2 --gpu H100-SXM-80GB",
+                 "--zero 2 --offload optimizer --optimizer lion"}));
+
+TEST(Emit, WhatThePlanTakesOfTheScriptIsListed) {
+  const Folder folder;
+  const std::string line =
+      "--model 8B --gpus 4 --mem 80 --fused-loss --kernels liger --seq 4096 --expandable-segments --emit " +
+      folder.path("ds.json");
+  const Result result = in_process(line);
+  for (const char* setting : {"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "use_liger_kernel=True",
+                              "gradient_checkpointing=True", "per_device_train_batch_size=1",
+                              "max_length=4096", "attn_implementation=\"flash_attention_2\"", "bf16=True"}) {
+    EXPECT_THAT(result.err, HasSubstr(setting));
+  }
+}
+
 TEST(Emit, KeysThatOnlyAConfigBringsAreKept) {
   const Folder folder;
   const auto emitted = [&folder](const std::string& zero, const std::string& rest) {

@@ -1,0 +1,151 @@
+#include "cli/recipes/trainer_keys.h"
+
+#include <algorithm>
+
+namespace zplan {
+
+namespace {
+
+std::vector<KeysOf<Precision>> trainer_precisions() {
+  return {
+      {Precision::bf16, {{"bf16", "true"}}}, {Precision::fp16, {{"fp16", "true"}}}, {Precision::fp32, {}}};
+}
+
+/// Returns the keys of a format that names attention as transformers' from_pretrained does.
+std::vector<KeysOf<Attention>> attention_names(const std::string& key, const std::string& flash) {
+  return {{Attention::flash, {{key, flash}}},
+          {Attention::sdpa, {{key, "sdpa"}}},
+          {Attention::eager, {{key, "eager"}}}};
+}
+
+/// Sources: axolotl 0.19 utils/schemas/config.py, integrations/liger/args.py; LLaMA-Factory 0.9.5
+/// hparams/model_args.py; TRL 1.16 trainer/sft_config.py, model_config.py; transformers 5.23
+/// training_args.py; ms-swift 4.6 arguments/; torchtune 0.6.1 recipes/full_finetune_distributed.py,
+/// modules/loss/.
+std::vector<TrainerKeys> all_keys() {
+  using enum RecipeFormat;
+  return {
+      {.format = axolotl,
+       .micro_batch = "micro_batch_size",
+       .accumulation = "gradient_accumulation_steps",
+       .sequence = "sequence_len",
+       .checkpointing = "gradient_checkpointing",
+       .deepspeed = "deepspeed",
+       .fsdp = {"fsdp", "fsdp_config", "fsdp_version"},
+       .lora = {{"adapter", "lora"}, {"lora_r", "16"}, {"lora_alpha", "32"}, {"lora_target_linear", "true"}},
+       .qlora = {{"adapter", "qlora"},
+                 {"load_in_4bit", "true"},
+                 {"lora_r", "16"},
+                 {"lora_alpha", "32"},
+                 {"lora_target_linear", "true"}},
+       .fused_loss = {{"plugins", "[axolotl.integrations.liger.LigerPlugin]"},
+                      {"liger_fused_linear_cross_entropy", "true"},
+                      {"liger_rms_norm", "true"},
+                      {"liger_glu_activation", "true"},
+                      {"liger_rope", "true"}},
+       .optimizer = "optimizer",
+       .precisions = trainer_precisions(),
+       .attentions = {{Attention::flash, {{"flash_attention", "true"}}},
+                      {Attention::sdpa, {{"sdp_attention", "true"}}},
+                      {Attention::eager, {{"eager_attention", "true"}}}},
+       .quant_storage = "bnb_config_kwargs.bnb_4bit_quant_storage"},
+      {.format = llama_factory,
+       .micro_batch = "per_device_train_batch_size",
+       .accumulation = "gradient_accumulation_steps",
+       .sequence = "cutoff_len",
+       .checkpointing = "disable_gradient_checkpointing",
+       .checkpointed = "false",
+       .unchecked = "true",
+       .deepspeed = "deepspeed",
+       .fsdp = {"fsdp", "fsdp_config"},
+       .lora = {{"finetuning_type", "lora"}, {"lora_rank", "16"}, {"lora_target", "all"}},
+       .qlora = {{"finetuning_type", "lora"},
+                 {"lora_rank", "16"},
+                 {"lora_target", "all"},
+                 {"quantization_bit", "4"}},
+       .fused_loss = {{"enable_liger_kernel", "true"}},
+       .optimizer = "optim",
+       .precisions = trainer_precisions(),
+       .attentions = {{Attention::flash, {{"flash_attn", "fa2"}}},
+                      {Attention::sdpa, {{"flash_attn", "sdpa"}}},
+                      {Attention::eager, {{"flash_attn", "disabled"}}}}},
+      {.format = llama_factory_v1,
+       .micro_batch = "micro_batch_size",
+       .sequence = "cutoff_len",
+       .checkpointing = "enable_activation_checkpointing",
+       .lora = {{"peft_config.name", "lora"}},
+       .attentions = attention_names("flash_attn", "flash_attention_2"),
+       .nothing_accumulated = ""},
+      {.format = trl,
+       .micro_batch = "per_device_train_batch_size",
+       .accumulation = "gradient_accumulation_steps",
+       .sequence = "max_length",
+       .checkpointing = "gradient_checkpointing",
+       .deepspeed = "deepspeed",
+       .fsdp = {"fsdp", "fsdp_config"},
+       .lora = {{"use_peft", "true"}, {"lora_r", "16"}, {"lora_target_modules", "all-linear"}},
+       .qlora = {{"use_peft", "true"},
+                 {"lora_r", "16"},
+                 {"lora_target_modules", "all-linear"},
+                 {"load_in_4bit", "true"}},
+       .fused_loss = {{"use_liger_kernel", "true"}},
+       .optimizer = "optim",
+       .precisions = trainer_precisions(),
+       .attentions = attention_names("attn_implementation", "flash_attention_2"),
+       .quant_storage = "bnb_4bit_quant_storage"},
+      {.format = transformers,
+       .micro_batch = "per_device_train_batch_size",
+       .accumulation = "gradient_accumulation_steps",
+       .checkpointing = "gradient_checkpointing",
+       .deepspeed = "deepspeed",
+       .fsdp = {"fsdp", "fsdp_config"},
+       .fused_loss = {{"use_liger_kernel", "true"}},
+       .optimizer = "optim",
+       .precisions = trainer_precisions()},
+      {.format = swift,
+       .micro_batch = "per_device_train_batch_size",
+       .accumulation = "gradient_accumulation_steps",
+       .sequence = "max_length",
+       .checkpointing = "gradient_checkpointing",
+       .deepspeed = "deepspeed",
+       .fsdp = {"fsdp", "fsdp_config"},
+       .lora = {{"tuner_type", "lora"}, {"lora_rank", "16"}},
+       .qlora = {{"tuner_type", "lora"}, {"lora_rank", "16"}, {"quant_method", "bnb"}, {"quant_bits", "4"}},
+       .fused_loss = {{"use_liger_kernel", "true"}},
+       .optimizer = "optim",
+       .precisions = {{Precision::bf16, {{"torch_dtype", "bfloat16"}}},
+                      {Precision::fp16, {{"torch_dtype", "float16"}}},
+                      {Precision::fp32, {{"torch_dtype", "float32"}}}},
+       .attentions = attention_names("attn_impl", "flash_attn"),
+       .quant_storage = "bnb_4bit_quant_storage",
+       .nothing_accumulated = ""},
+      {.format = torchtune,
+       .micro_batch = "batch_size",
+       .accumulation = "gradient_accumulation_steps",
+       .sequence = "tokenizer.max_seq_len",
+       .checkpointing = "enable_activation_checkpointing",
+       .checkpointed = "True",
+       .unchecked = "False",
+       .precisions = {{Precision::bf16, {{"dtype", "bf16"}}},
+                      {Precision::fp16, {{"dtype", "fp16"}}},
+                      {Precision::fp32, {{"dtype", "fp32"}}}}},
+      {.format = accelerate},
+      {.format = openrlhf,
+       .micro_batch = "train.micro_batch_size",
+       .sequence = "data.max_len",
+       .checkpointing = "model.gradient_checkpointing_enable"},
+      {.format = verl,
+       .micro_batch = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
+       .checkpointing = "actor_rollout_ref.model.enable_gradient_checkpointing",
+       .checkpointed = "True",
+       .unchecked = "False"}};
+}
+
+}  // namespace
+
+const TrainerKeys& trainer_keys(RecipeFormat format) {
+  static const std::vector<TrainerKeys> all = all_keys();
+  return *std::ranges::find(all, format, &TrainerKeys::format);
+}
+
+}  // namespace zplan

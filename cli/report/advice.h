@@ -1,0 +1,31 @@
+#pragma once
+// Writes the advice of an answer: plans that train faster than what was asked, or that fit where it does not.
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/document/document.h"
+#include "cli/report/report.h"
+
+namespace zplan {
+
+/// A line of advice. Those that are indented belong to the one before.
+struct AdviceLine {
+  std::string text;
+  Tone tone{Tone::plain};
+  bool is_command{};  ///< it is not wrapped
+  bool indented{};
+};
+
+/// Returns the advice, most important first; nothing where the report has none, or nothing is worth a change.
+[[nodiscard]] std::vector<AdviceLine> advice_lines(const Report& report);
+void add_advice(Document& doc, const Report& report);
+
+/// Returns the commands that plan what is advised: one, or none where nothing is worth a change.
+[[nodiscard]] std::vector<std::string> advised_commands(const Report& report);
+
+/// Returns "advice" of the JSON report; null where the report has none.
+[[nodiscard]] Json advice_json(const Report& report);
+
+}  // namespace zplan

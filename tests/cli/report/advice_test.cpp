@@ -1,0 +1,62 @@
+// The advice of `plan` and `search`.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/cli/support.h"
+
+namespace zplan::test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kTask = "--model Qwen/Qwen3-14B --gpus 4 --gpu A100-SXM-80GB --seq 8192";
+
+TEST(AdviceText, NamesTheArgumentUnderTheVerdict) {
+  const Result run = in_process(kTask);
+  EXPECT_EQ(run.status, 0);
+  const std::size_t faster = run.out.find("Faster: zero3");
+  ASSERT_NE(faster, std::string::npos);
+  EXPECT_LE(std::count(run.out.begin(), run.out.begin() + static_cast<std::ptrdiff_t>(faster), '\n'), 4);
+  EXPECT_THAT(run.out, HasSubstr("use_liger_kernel=True"));
+  EXPECT_LE(std::count(run.out.begin(), run.out.end(), '\n'), 30);
+}
+
+TEST(AdviceText, IsSilentWhereNothingIsWorthAChange) {
+  const json first = report(kTask);
+  const std::string best = first["advice"]["best"]["command"];
+  const json pinned = report(best.substr(std::string("zplan ").size()));
+  EXPECT_FALSE(pinned["advice"]["improves"]);
+  EXPECT_THAT(in_process(best.substr(std::string("zplan ").size())).out, Not(HasSubstr("Faster:")));
+}
+
+TEST(AdviceJson, ItsCommandPlansWhatItSays) {
+  const json best = report(kTask)["advice"]["best"];
+  const std::string command = best["command"];
+  const json pinned = report(command.substr(std::string("zplan ").size()));
+  EXPECT_EQ(pinned["recommended"], best["plan"]["id"]);
+  EXPECT_EQ(pinned["plans"][0]["memory"]["required"], best["required"]);
+  EXPECT_NEAR(pinned["plans"][0]["time"]["step"].get<double>(), best["plan"]["step"].get<double>(), 1e-9);
+}
+
+TEST(AdviceJson, PlanAndSearchAdviseTheSame) {
+  for (const std::string line :
+       {"--model 8B --gpus 5 --mem 44 --micro-batch 1",
+        "--model 8B --gpus 2 --gpu H100-SXM-80GB --global-batch 16",
+        "--model Qwen/Qwen3-4B --gpus 4 --gpu RTX-4090-24GB --micro-batch 2 --method lora",
+        "--model Qwen/Qwen3-0.6B --gpus 1 --gpu T4-16GB --micro-batch 1"}) {
+    const json plan = report(line)["advice"], search = report("search " + line)["advice"];
+    for (const char* which : {"best", "safer"}) {
+      json a = plan[which], b = search[which];
+      for (json* each : {&a, &b})
+        if (each->is_object()) each->erase("script");  // says what changes beside what the command recommends
+      EXPECT_EQ(a, b) << line << " " << which;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace zplan::test
