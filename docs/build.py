@@ -83,6 +83,7 @@ def copy_pages(program):
             text = text.replace(LINT_RULES, lint_rules(program))
         (PAGES / name_on_site(path)).write_text(text, encoding="utf-8")
     shutil.copytree(DOCS / "images", PAGES / "images")
+    shutil.copy(DOCS / "site.css", PAGES)
 
 
 def anchors_of(path):
@@ -113,7 +114,7 @@ def faults():
                 found.append(f"{path.relative_to(ROOT)}: {link}: no such heading")
     code = (each for each in files if each.suffix in (".h", ".cpp", ".py", ".json", ".txt", ".sh") and "reference" not in each.parts)
     for path in code:
-        for page, anchor in re.findall(r"(?<![\w/.])docs/(?!PAGE)([\w-]+\.md)(?:#([\w-]+))?", path.read_text(encoding="utf-8", errors="replace")):
+        for page, anchor in re.findall(r"(?<![\w/.])docs/(?!PAGE|NAME)([\w-]+\.md)(?:#([\w-]+))?", path.read_text(encoding="utf-8", errors="replace")):
             if "tests" in path.relative_to(ROOT).parts:
                 continue
             if not (DOCS / page).exists():

@@ -23,8 +23,7 @@ TEST(LintRules, HaveNamesOfTheirOwn) {
 /// The page gives their number; SARIF output lists them, and docs/build.py makes the site's table of that.
 TEST(LintRules, AreAsManyAsThePageSays) {
   const std::string page = read_file(std::string(ZPLAN_TEST_DATA) + "/../docs/lint.md");
-  EXPECT_THAT(page,
-              ::testing::HasSubstr("There are " + std::to_string(lint_rules().size()) + " rules."));
+  EXPECT_THAT(page, ::testing::HasSubstr("There are " + std::to_string(lint_rules().size()) + " rules."));
 }
 
 /// Every rule but does-not-fit and sequence-parallel-refused, which are the planner's, is found in one of
