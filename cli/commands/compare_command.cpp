@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -42,9 +43,11 @@ void check_count(std::size_t count, bool saved) {
 }
 
 void check_differences(const Options& options) {
-  if (options.differences && (options.format == OutputFormat::csv || options.format == OutputFormat::json))
-    throw InputError("--differences", "together with output for programs",
-                     "accepted: with text or --markdown");
+  if (options.format != OutputFormat::csv && options.format != OutputFormat::json) return;
+  for (const auto& [option, is_given] :
+       {std::pair{"--differences", options.differences}, {"--slide", options.slide}})
+    if (is_given)
+      throw InputError(option, "together with output for programs", "accepted: with text or --markdown");
 }
 
 void check_options(const Options& options, bool saved) {
@@ -96,6 +99,36 @@ void check_legal(const Question& question, const std::string& word) {
   if (found.legal.empty() && !found.rejected.empty())
     throw InputError(fmt::format("strategy {}", in_quotes(word)),
                      fmt::format("{}", fmt::join(found.rejected.front().reasons, "; ")), "");
+}
+
+/// Returns the micro-batch times the data-parallel ranks of a strategy; nothing where it pins a batch of its
+/// own or cannot be trained.
+std::optional<std::int64_t> samples_of_micro_step(const Question& question, const Options& options,
+                                                  const std::string& word) {
+  const Contestant one = pinned_contestant(question, options, word);
+  if (one.strategy->micro_batch_size || one.strategy->gradient_accumulation_steps) return std::nullopt;
+  const Candidates found = candidates(one.question);
+  if (found.legal.empty()) return std::nullopt;
+  return found.legal.front().micro_batch_size * found.legal.front().layout.data_ranks();
+}
+
+/// Returns the samples of a step that all strategies can train alike, by accumulation; nothing where an
+/// option, a strategy or a file says how large a step is.
+std::optional<std::int64_t> common_batch(const Question& question, const Options& options,
+                                         std::vector<std::string> words) {
+  const SearchSpace& space = question.space;
+  if (space.global_batch_size) return space.global_batch_size;
+  if (space.gradient_accumulation_steps || !space.micro_batch_size) return std::nullopt;
+  if (!options.baseline.empty()) words.push_back(options.baseline);
+  std::int64_t common = 1;
+  for (const std::string& word : words) {
+    if (names_file(word)) return std::nullopt;
+    const std::optional<std::int64_t> samples = samples_of_micro_step(question, options, word);
+    if (!samples) return std::nullopt;
+    common = std::lcm(common, *samples);
+    if (common > kMostGlobalBatch) return std::nullopt;
+  }
+  return common;
 }
 
 Contestant contestant(const Question& question, const Options& options, const std::string& word) {
@@ -163,10 +196,12 @@ std::vector<std::string> words(const Options& options, const std::optional<Saved
   return ids;
 }
 
-Comparison compare(const Question& question, const Options& options) {
+Comparison compare(Question question, const Options& options) {
   Comparison result{.answer = {}, .ids = {}, .baseline = {}, .saved = saved_baseline(options)};
   check_options(options, result.saved.has_value());
-  for (const std::string& word : words(options, result.saved)) {
+  const std::vector<std::string> named = words(options, result.saved);
+  if (!result.saved) question.space.global_batch_size = common_batch(question, options, named);
+  for (const std::string& word : named) {
     std::string id = add(result, question, options, word);
     if (contains(result.ids, id))
       throw InputError(fmt::format("strategy {}", in_quotes(word)), "named twice", "accepted: each once");

@@ -153,7 +153,7 @@ int write_report(Report report, const Invocation& invocation) {
   if (options.recipe_out == "-") return report.answer.fits() ? kFits : kNothingFits;
   const OutputFormat format = options.format;
   const bool is_brief =
-      format == OutputFormat::text && !options.verbose && !options.explain;
+      format == OutputFormat::text && !options.verbose && !options.explain && !options.slide;
   const std::string text =
       format == OutputFormat::json ? json_text(report_json(report))
       : is_brief

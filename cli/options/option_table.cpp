@@ -594,6 +594,9 @@ const std::vector<OptionSpec>& option_table() {
        path(at(&Options::baseline), OptionKind::config, false)},
       {"--differences", "", kCompare, compare, "", "leave out lines in which all strategies are alike",
        flag(at(&Options::differences))},
+      {"--slide", "", kCompare, compare, "",
+       "a title and the five lines that decide, for a slide; with --markdown as a table to paste",
+       flag(at(&Options::slide))},
       {"--solve", "WHAT", kFit, fit, "",
        "find the most or the least that fits: micro-batch, sequence, model; gpus, memory, host-memory [all "
        "left open]",

@@ -120,6 +120,7 @@ struct Options {
 
   std::string baseline;  ///< of compare: the strategy or file that differences are from; empty: the first
   bool differences{};    ///< of compare: lines in which all are alike are left out
+  bool slide{};          ///< of compare: a title and five lines
 
   std::optional<Solve> solve;  ///< of fit: what is asked for; absent: all that is left open
   std::string oom;             ///< of fit: an out-of-memory message, a file with such lines, or "-"

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -132,6 +133,8 @@ Sides joined(Sides block, const Sides& more) {
   return block;
 }
 
+}  // namespace
+
 Line measured_line(const Measure& measure, const Sides& sides, ByteUnit unit, bool mark_best) {
   const std::string best = mark_best ? best_text(measure, sides, unit) : "";
   const auto text = [measure, unit](const Side& side) { return measure.text(value_of(measure, side), unit); };
@@ -142,6 +145,8 @@ Line measured_line(const Measure& measure, const Sides& sides, ByteUnit unit, bo
   return {measure.name, measure.unit, measure.name == "needs" ? Tone::strong : Tone::plain, text, change,
           is_best,      alike};
 }
+
+namespace {
 
 std::vector<Table> wrapped(const std::vector<Line>& lines, const std::vector<Sides>& groups, int width) {
   if (groups.size() == 1) return {side_by_side(lines, groups.front())};
@@ -328,6 +333,8 @@ const SavedReport* saved_report(const Report& report) {
   return report.comparison != nullptr && report.comparison->saved ? &*report.comparison->saved : nullptr;
 }
 
+}  // namespace
+
 std::vector<Sides> comparison_sides(const Report& report) {
   const std::vector<const Plan*> plans = plans_in_order(report);
   const bool saved = saved_report(report) != nullptr;
@@ -347,6 +354,8 @@ std::vector<Sides> comparison_sides(const Report& report) {
   if (saved) groups.insert(groups.begin(), Sides{});
   return groups;
 }
+
+namespace {
 
 /// Returns the settings that differ.
 std::vector<Line> setting_lines(const Report& report, const Sides& sides) {
@@ -377,9 +386,18 @@ std::vector<Line> every_line(const Report& report) {
   return lines;
 }
 
+/// Lines that decide come first, then others that differ, then those in which all are alike.
 std::vector<Line> comparison_lines(const Report& report) {
+  static constexpr std::array<std::string_view, 5> kFirst{"verdict", "needs", "peak in", "step",
+                                                          "tokens per second"};
   std::vector<Line> lines = every_line(report);
   if (report.options.differences) std::erase_if(lines, [](const Line& line) { return line.alike; });
+  const auto place = [](const Line& line) {
+    const auto at = std::ranges::find(kFirst, line.name);
+    if (at != kFirst.end()) return at - kFirst.begin();
+    return std::ssize(kFirst) + (line.alike ? 1 : 0);
+  };
+  std::ranges::stable_sort(lines, {}, place);
   return lines;
 }
 
@@ -389,7 +407,8 @@ std::string comparison_title(const Report& report) {
   std::string title =
       saved != nullptr
           ? fmt::format("Differences are from {}, by zplan {}", saved->file, saved->version)
-          : fmt::format("Differences are from {}; * marks the best of a line", report.comparison->baseline);
+          : fmt::format("Differences are from {}; * marks the best of a line; memory is split at each peak",
+                        report.comparison->baseline);
   if (report.options.differences)
     title += fmt::format("; {} {} in which all are alike {} left out", left_out,
                          left_out == 1 ? "line" : "lines", left_out == 1 ? "is" : "are");
@@ -415,6 +434,8 @@ std::string superlative(const Report& report, const Plan& first) {
   return outrun ? "the fastest that fits" : "fastest";
 }
 
+}  // namespace
+
 std::string fastest_sentence(const Report& report, const Contest& contest) {
   const Plan &first = plan_of(report, contest.faster), &second = plan_of(report, contest.slower);
   const std::string misses = first.fits ? "" : ", though it does not fit";
@@ -428,6 +449,8 @@ std::string fastest_sentence(const Report& report, const Contest& contest) {
   return fmt::format("{} is {} here: {}, {} {} with {}{}", contest.faster, superlative(report, first),
                      tokens(first), much, contest.slower, tokens(second), misses);
 }
+
+namespace {
 
 std::string memory_sentence(const Report& report, const Contest& contest) {
   const std::vector<Plan>& plans = report.answer.plans;

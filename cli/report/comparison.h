@@ -10,8 +10,10 @@
 
 namespace zplan {
 
+struct Contest;
 struct Plan;
 struct Question;
+struct Report;
 
 enum class Best { none, least, most };
 
@@ -60,6 +62,8 @@ struct Line {
   int section{};  ///< lines of one number belong together
 };
 
+/// Returns the line of a figure. With `mark_best` its best value is marked.
+[[nodiscard]] Line measured_line(const Measure& measure, const Sides& sides, ByteUnit unit, bool mark_best);
 [[nodiscard]] Line text_line(std::string name, const Sides& sides,
                              std::function<std::string(const Plan&, const Question&)> text,
                              Tone tone = Tone::plain);
@@ -83,6 +87,15 @@ struct ComparedLines {
 /// Adds the comparison: as text in tables below each other, as many groups as fit the width in each, with the
 /// first group, which may be empty, in all; as Markdown in one table with differences in brackets.
 void add_side_by_side(Document& doc, const ComparedLines& text, const ComparedLines& markdown, int width);
+
+/// Returns the plans of `compare` as columns, the baseline first.
+[[nodiscard]] std::vector<Sides> comparison_sides(const Report& report);
+
+/// Returns which of the plans is the fastest, and by how much.
+[[nodiscard]] std::string fastest_sentence(const Report& report, const Contest& contest);
+
+/// Adds a title and the five lines that decide, for a slide.
+void add_slide(Document& doc, const Report& report);
 
 /// Adds a list; Markdown leaves out its heading.
 void add_sentences(Document& doc, std::string heading, const std::vector<std::string>& sentences);

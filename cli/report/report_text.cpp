@@ -274,6 +274,10 @@ void add_accuracy(Document& doc, const std::vector<Coverage>& plans) {
 
 Document report_document(const Report& report, int width) {
   Document doc;
+  if (report.options.slide) {
+    add_slide(doc, report);
+    return doc;
+  }
   add_header(doc, report);
   doc.line();
   if (report.found != nullptr && !report.found->best.empty())

@@ -146,6 +146,7 @@ class _OfCompareHardwareCompare(TypedDict, total=False):
 class _OfCompare(TypedDict, total=False):
     baseline: Config
     differences: bool
+    slide: bool
 
 class _OfFit(TypedDict, total=False):
     solve: Literal["micro-batch", "sequence", "gpus", "model", "memory", "host-memory"]
