@@ -1,6 +1,7 @@
 """Writes docs/advice.md or docs/what-fits.md, or the site's page in FOLDER, from what zplan says.
 
 usage: generate_advice.py [--check | --site FOLDER] PAGE ZPLAN
+       generate_advice.py --exhaustive ZPLAN     searches under every set of levers, and writes docs/levers.json
 
 docs/PAGE.in.md is the page (generated.py says which parts of it go where). What stands in it between {{ and }}, on a line of its own:
 
@@ -9,6 +10,8 @@ docs/PAGE.in.md is the page (generated.py says which parts of it go where). What
     fewest NAME: WORDS | WORDS | …   the same of `zplan fit --solve gpus`: a row per strategy and its fewest GPUs
     let NAME: WORDS | WORDS | …      runs, and prints nothing
     card NAME: WORDS                 a table of all models, methods and numbers of GPUs on one card
+    levers NAME: FILE                a table of the questions of docs/FILE: what is recommended as asked, what is advised, and the
+                                     fastest of searches under every set of levers
     claim EXPRESSION                 nothing; where it does not hold the page is not written
 
 and within a line EXPRESSION:FORMAT, a figure. Every sentence that draws a conclusion has its claim beside it, so that figures which no
@@ -16,6 +19,7 @@ longer bear it out stop the page rather than leave it false. --check writes noth
 written."""
 
 import concurrent.futures
+import itertools
 import json
 import re
 import subprocess
@@ -207,6 +211,75 @@ def card(cells, name):
     return lines_of(rows, ["model, method"] + [f"{count} GPU{'s' if count > 1 else ''}" for count in COUNTS], ["---"] * (1 + len(COUNTS)))
 
 
+class Lever:
+    """What `zplan` advises for a question of docs/levers.json, beside what it recommends as asked and the fastest under any set of levers."""
+
+    def __init__(self, program, words, most):
+        report = json.loads(subprocess.run([program, *words.split(), "--json"], capture_output=True, text=True, check=False).stdout)
+        asked, best = report["plans"][0], report["advice"]["best"]
+        self.words, self.most = words, most
+        self.asked = asked["time"]["tokens_per_second"] if report["recommended"] else None
+        self.asked_id = asked["id"] if report["recommended"] else "nothing fits"
+        self.best = best["plan"]["tokens_per_second"] if best else None
+        self.best_id = best["plan"]["id"] if best else "nothing fits"
+        self.levers = ", ".join(each["option"] for each in best["levers"]) if best else ""
+
+    def is_near(self):
+        """Within 5 % of the fastest under any set of levers, or nothing fits under any."""
+        return self.best >= 0.95 * self.most if self.best else not self.most
+
+    def row(self):
+        gain = f"{self.best / self.asked:.2f}" if self.best and self.asked else "-"
+        share = f"{100 * self.best / self.most:.1f} %" if self.best else "-"
+        return [f"`{self.words}`", f"`{self.asked_id}`", f"{self.asked:.0f}" if self.asked else "-", f"`{self.best_id}`",
+                f"`{self.levers}`" if self.levers else "", f"{self.best:.0f}" if self.best else "-", gain, share]
+
+
+def levers(program, file):
+    stored = json.loads((DOCS / file).read_text(encoding="utf-8"))
+    with concurrent.futures.ThreadPoolExecutor(PROCESSES) as pool:
+        return list(pool.map(lambda each: Lever(program, each["question"], each["most"]), stored))
+
+
+def lever_table(rows):
+    head = ["question", "as asked", "tokens/s", "advised", "levers", "tokens/s", "times as fast", "of the fastest"]
+    return lines_of([each.row() for each in rows], head, ["---", "---", "---:", "---", "---", "---:", "---:", "---:"])
+
+
+LEVERS = ("--expandable-segments", "--fused-loss --kernels liger", "--fused-loss", "--quant-storage bf16")
+
+
+def applies(lever, words):
+    """Liger has one argument for the models that it patches, of which GPT-2 is none; packed weights are divided among several GPUs."""
+    if lever == "--quant-storage bf16":
+        return "qlora" in words and "--gpus 1 " not in words
+    return "--fused-loss" not in lever or (lever == "--fused-loss") == ("gpt2" in words)
+
+
+def exhaustive(program):
+    """Searches each question under every set of levers."""
+    target = DOCS / "levers.json"
+    stored = json.loads(target.read_text(encoding="utf-8"))
+
+    def most(words):
+        fastest = 0.0
+        for size in range(len(LEVERS) + 1):
+            for pulled in itertools.combinations(LEVERS, size):
+                if not all(applies(each, words) for each in pulled):
+                    continue
+                result = subprocess.run([program, "search", *words.split(), *" ".join(pulled).split(), "--json"], capture_output=True,
+                                        text=True, check=False)
+                best = json.loads(result.stdout)["search"]["best"] if result.returncode == 0 else []
+                fastest = max([fastest] + [each["tokens_per_second"] for each in best])
+        return round(fastest, 1)
+
+    with concurrent.futures.ThreadPoolExecutor(PROCESSES) as pool:
+        for each, fastest in zip(stored, pool.map(lambda one: most(one["question"]), stored)):
+            each["most"] = fastest
+    lines = ",\n".join("  " + json.dumps(each) for each in stored)
+    target.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
+
+
 def prepare(zplan, text):
     """Runs all that the page asks for, so that rendering only looks it up; the cells of its cards."""
     wanted, cells = [], {}
@@ -240,7 +313,7 @@ def rendered(zplan, text):
     cells = prepare(zplan, text)
     names, lines = vocabulary(cells), []
     for line in text.splitlines():
-        found = re.fullmatch(r"\{\{(table|fewest|let|card|claim) (.*)\}\}", line)
+        found = re.fullmatch(r"\{\{(table|fewest|let|card|levers|claim) (.*)\}\}", line)
         if not found:
             lines.append(re.sub(r"\{\{(.*?)\}\}", lambda each: figure(each.group(1), names), line))
             continue
@@ -253,6 +326,10 @@ def rendered(zplan, text):
         if kind == "card":
             lines += card(cells, name)
             continue
+        if kind == "levers":
+            names[name] = levers(zplan.program, words)
+            lines += lever_table(names[name])
+            continue
         common, variants = variants_of(words)
         run = commands(("fit --solve gpus " if kind == "fewest" else "") + common, variants)
         names[name] = [zplan(each) for each in run]
@@ -262,6 +339,8 @@ def rendered(zplan, text):
 
 
 def main():
+    if "--exhaustive" in sys.argv:
+        return exhaustive(sys.argv[-1])
     check, folder, (page, program) = generated.arguments()
     generated.finish(page, rendered(Zplan(program), generated.template(page)), check, folder)
 
