@@ -236,7 +236,7 @@ class Lever:
 
 
 def levers(program, file):
-    stored = json.loads((DOCS / file).read_text(encoding="utf-8"))
+    stored = json.loads((generated.DOCS / file).read_text(encoding="utf-8"))
     with concurrent.futures.ThreadPoolExecutor(PROCESSES) as pool:
         return list(pool.map(lambda each: Lever(program, each["question"], each["most"]), stored))
 
@@ -258,7 +258,7 @@ def applies(lever, words):
 
 def exhaustive(program):
     """Searches each question under every set of levers."""
-    target = DOCS / "levers.json"
+    target = generated.DOCS / "levers.json"
     stored = json.loads(target.read_text(encoding="utf-8"))
 
     def most(words):
