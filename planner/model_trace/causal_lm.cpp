@@ -25,8 +25,9 @@ struct LayerClass {
   std::size_t kind{};
   bool sliding{}, rotates{}, is_first_of_mask{};
   int place{};
-  std::size_t deepstack{};  ///< of those that have features of images added behind them, which one; 0: none
-  bool trains{};            ///< it is one of Training::trained_layers
+  std::size_t deepstack{};   ///< of those that have features of images added behind them, which one; 0: none
+  bool trains{};             ///< it is one of Training::trained_layers
+  bool is_behind_trained{};  ///< one before it is: gradients pass it
   bool operator==(const LayerClass&) const = default;
 };
 
@@ -74,6 +75,7 @@ std::size_t deepstack_of(const Model& model) {
 Outline outline(const Model& model, const Training& training, CheckpointOffload offload, std::int64_t stages,
                 std::int64_t stage) {
   Outline result;
+  const std::vector<std::int64_t>& trained = training.trained_layers;
   const std::size_t count = model.inventory.layers.size();
   const auto first =
       static_cast<std::size_t>(stages > 1 ? stage_layers(model.shape.layers, stages, stage).first : 0);
@@ -82,14 +84,15 @@ Outline outline(const Model& model, const Training& training, CheckpointOffload 
     const bool sliding = slides(model.shape, layer);
     const bool is_first = std::none_of(result.classes.begin(), result.classes.end(),
                                        [&](const LayerClass& each) { return each.sliding == sliding; });
+    const auto number = static_cast<std::int64_t>(i);
     const LayerClass own{model.inventory.layers[i],
                          sliding,
                          rotates(model.shape, layer),
                          is_first,
                          place_of(i, count, offload),
                          layer < deepstack_of(model) ? layer + 1 : 0,
-                         std::ranges::find(training.trained_layers, static_cast<std::int64_t>(i)) !=
-                             training.trained_layers.end()};
+                         std::ranges::find(trained, number) != trained.end(),
+                         std::ranges::any_of(trained, [&](std::int64_t each) { return each < number; })};
     auto at = std::find(result.classes.begin(), result.classes.end(), own);
     if (at == result.classes.end()) {
       at = result.classes.insert(at, own);
