@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "tests/cli/support.h"
 
 namespace zplan::test {
@@ -39,6 +41,24 @@ TEST(TrainedLayers, AreAllThatTrains) {
   EXPECT_THAT(in_process("plan " + kSmall + "--train-layers next:5").err, HasSubstr("last:2"));
   EXPECT_THAT(in_process("plan " + kSmall + "--method lora --train-layers 1").err,
               HasSubstr("--train-layers"));
+}
+
+// Third steps of transformers' own model, frozen in bf16 but for these layers.
+TEST(TrainedLayers, TakeWhatWasRecorded) {
+  std::ifstream file(std::string(ZPLAN_TEST_DATA) + "/reference/frozen_layers/steps.json");
+  const json rows = json::parse(file);
+  for (const json& row : rows) {
+    std::string layers;
+    for (const json& each : row.at("layers")) layers += (layers.empty() ? "" : ",") + each.dump();
+    const std::string line =
+        "--model Qwen/Qwen2.5-0.5B --gpus 1 --mem 80 --framework torch --attention sdpa --seq 1024 "
+        "--micro-batch 2 --train-layers " +
+        layers + " --checkpointing " + row.at("checkpointing").get<std::string>() +
+        (row.at("wide").get<bool>() ? "" : " --no-master-weights");
+    const auto recorded = row.at("peak_allocated").get<double>();
+    EXPECT_NEAR(static_cast<double>(peak_of(report(line))), recorded, 0.002 * recorded) << line;
+  }
+  EXPECT_EQ(rows.size(), 6U);
 }
 
 TEST(ExpandedBlocks, AreAddedBehindEachGroup) {
