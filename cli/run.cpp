@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
+#include "cli/options/command_line.h"
 #include "cli/options/help.h"
 #include "cli/options/options.h"
 #include "cli/options/request.h"
@@ -73,7 +74,8 @@ int fail(const char* what, const char* kind = "") {
 int run(const std::vector<std::string>& arguments, const Environment& environment, std::ostream& out,
         std::ostream& err) {
   if (is_program(arguments)) return run_program(arguments, environment, out, err);
-  const Options typed = parse_options(arguments);
+  const std::vector<std::string> words = with_joined_names(arguments);
+  const Options typed = parse_options(words);
   if (typed.help) {
     out << (typed.format == OutputFormat::json
                 ? json_text(options_json())
@@ -82,7 +84,7 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
   }
   if (typed.version) return out << version_text(), kFits;
   const Options options = without_missing(with_recipes(typed), environment);
-  std::vector<std::string> suggested = arguments;  // commands that a report suggests answer on one screen
+  std::vector<std::string> suggested = words;  // commands that a report suggests answer on one screen
   std::erase(suggested, "--verbose");
   return run_command({options, suggested, environment, style_of(options, environment), out, err});
 }

@@ -94,16 +94,31 @@ bool is_printed_as(const Gpu& gpu, const GpuWords& asked) {
   return same(gpu.name) || std::any_of(gpu.aliases.begin(), gpu.aliases.end(), same);
 }
 
+/// Takes the number of "A100 80" as its gigabytes; false where the name has none, or its unit.
+bool reads_number_as_size(GpuWords& asked) {
+  const auto number = std::find_if(asked.words.begin(), asked.words.end(), [](const std::string& word) {
+    return all_digits(word) && (word.size() == 2 || word.size() == 3);
+  });
+  if (asked.gigabytes || number == asked.words.end() || asked.words.size() < 2) return false;
+  asked.gigabytes = std::stoi(*number);
+  asked.words.erase(number);
+  return true;
+}
+
 double share_of(std::optional<FlopsPerSecond> rate, double share) { return rate ? rate->value * share : 0; }
 
 }  // namespace
 
 std::vector<const Gpu*> gpus_printed_as(const std::vector<Gpu>& gpus, std::string_view name) {
-  const GpuWords asked = words_of_gpu(name);
+  GpuWords asked = words_of_gpu(name);
   std::vector<const Gpu*> found;
   if (asked.words.empty()) return found;
-  for (const Gpu& gpu : gpus)
-    if (is_printed_as(gpu, asked)) found.push_back(&gpu);
+  const auto search = [&] {
+    for (const Gpu& gpu : gpus)
+      if (is_printed_as(gpu, asked)) found.push_back(&gpu);
+  };
+  search();
+  if (found.empty() && reads_number_as_size(asked)) search();
   std::stable_sort(found.begin(), found.end(),
                    [](const Gpu* a, const Gpu* b) { return a->memory < b->memory; });
   return found;

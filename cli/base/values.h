@@ -23,6 +23,17 @@ inline constexpr std::int64_t kLongestSequence = 16'777'216, kMostMicroBatch = 6
 [[nodiscard]] std::int64_t parse_integer(std::string_view option, std::string_view text, std::int64_t low,
                                          std::int64_t high);
 
+/// A whole number as people write it: "131072", "1e11", "100B", "1.5T" (k, M, B and T stand for powers of
+/// `thousand`). `example` is one that is accepted.
+[[nodiscard]] std::int64_t parse_count(std::string_view option, std::string_view text, std::int64_t low,
+                                       std::int64_t high, std::int64_t thousand, std::string_view example);
+
+/// A price of an hour: "2.2", "$2.20", "2.2/h".
+[[nodiscard]] double parse_price(std::string_view option, std::string_view text, double most);
+
+/// A time: "14d", "2w", "36h", "1.5 days".
+[[nodiscard]] Seconds parse_duration(std::string_view option, std::string_view text);
+
 /// A whole number from 1 to `most`; nothing for `word`.
 [[nodiscard]] std::optional<std::int64_t> parse_count_or(std::string_view option, std::string_view word,
                                                          std::string_view text, std::int64_t most);
@@ -30,7 +41,8 @@ inline constexpr std::int64_t kLongestSequence = 16'777'216, kMostMicroBatch = 6
 /// A finite number in [low, high].
 [[nodiscard]] double parse_number(std::string_view option, std::string_view text, double low, double high);
 
-/// "44", "44.5" or "44GiB". Only positive; how much makes sense is assemble_cluster's to say.
+/// "44", "44.5", "44GiB" or "81559MiB", as nvidia-smi prints it. Only positive; how much makes sense is
+/// assemble_cluster's to say.
 [[nodiscard]] Bytes parse_gib(std::string_view option, std::string_view text);
 
 /// "a,b,c" → its words. Empty words are an error.

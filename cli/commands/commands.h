@@ -9,6 +9,7 @@
 #include "cli/base/environment.h"
 #include "cli/document/text.h"
 #include "cli/options/options.h"
+#include "planner/search/explore.h"
 
 namespace zplan {
 
@@ -80,6 +81,9 @@ struct CatalogueAction {
 [[nodiscard]] CatalogueAction catalogue_action(const Options& options);
 
 /// True if the first argument names a program of its own: "bench" or "gui".
+/// Returns what a search tries, but for what options pin.
+[[nodiscard]] Scope search_scope(const Options& options, const SearchSpace& space);
+
 [[nodiscard]] bool is_program(const std::vector<std::string>& arguments);
 
 /// Becomes the program that the first argument names. `zplan bench --profile FILE` waits for zplan-bench

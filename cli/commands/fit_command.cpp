@@ -31,6 +31,7 @@ std::string_view option_of(Solve solve) {
     case Solve::model: return "--model";
     case Solve::memory: return "--mem";
     case Solve::host_memory: return "--host-mem";
+    case Solve::vllm_memory: return "--vllm-memory";
   }
   return "";
 }
@@ -40,6 +41,11 @@ void check_left_open(const Options& options) {
   if (options.has("--micro-batch") && !options.space.micro_batch_size)
     throw InputError("--micro-batch", "max with fit", "accepted: a number, or --solve micro-batch");
   if (!options.solve || *options.solve == Solve::gpus) return;
+  const bool colocated = options.training.objective == Objective::grpo &&
+                         options.training.rollout.engine == RolloutEngine::colocate;
+  if (*options.solve == Solve::vllm_memory && !colocated)
+    throw InputError("--solve", "vllm-memory without vLLM on the training GPUs",
+                     "accepted: with --objective grpo and --rollout colocate");
   const std::string option(option_of(*options.solve));
   if (options.has(option))
     throw InputError(option, fmt::format("is what --solve {} asks for", to_name(*options.solve)),
@@ -68,13 +74,16 @@ std::vector<Solve> questions(const Options& options) {
 Options with_stand_in(Options options) {
   const bool asks_model = options.solve ? *options.solve == Solve::model : !options.has("--model");
   if (asks_model) options.model = "100M", options.given.emplace_back("--model");
+  if (options.solve == Solve::vllm_memory) options.training.rollout.engine_share = 1;
   return options;
 }
 
 OpenQuestion open_question(const Options& options, const Question& question,
                            const HardwareProfiles& hardware) {
+  ClusterRequest cluster = options.cluster;
+  if (!cluster.nodes && cluster.instance.empty() && cluster.gpus) cluster.nodes = question.cluster.nodes;
   return {.question = question,
-          .cluster = options.cluster,
+          .cluster = cluster,
           .hardware = &hardware,
           .model_of_size = infer_model,
           .attention_given = options.has("--attention")};
@@ -101,6 +110,7 @@ SolvedQuestion solved(const OpenQuestion& open, Solve asked, std::size_t cards) 
                      .instead = {}};
   const Solution& first = out.inverse.solutions.front();
   out.at = question_at(open, asked, first.value.value_or(first.next.value_or(1)));
+  if (first.value && asked == Solve::vllm_memory) out.shares = engine_shares(out.at, first.plan.strategy);
   if (!first.value) out.instead = answer(out.at);
   if (first.value && asked == Solve::memory) out.cards = cards_that_fit(open, kGiB * *first.value, cards);
   if (asked == Solve::model)
@@ -190,8 +200,10 @@ void plan_it(OomReport& report, const Environment& environment) {
                           .hardware = &hardware,
                           .model_of_size = {},
                           .attention_given = options.has("--attention")};
-  if (reading.message.source == OomSource::pytorch)
-    report.replay = replay_oom(request.question, ran, report.readings.front());
+  if (reading.message.source == OomSource::pytorch) {
+    report.replay = replay_oom(request.question, ran, reading);
+    report.causes = explain_oom(open, ran, reading);
+  }
   report.remedies = oom_remedies(open, ran);
   report.warnings = request.warnings;
   report.question = std::move(request.question);
@@ -215,10 +227,31 @@ int oom_command(const Invocation& invocation) {
   return !report.remedies || report.remedies->any_fits() ? kFits : kNothingFits;
 }
 
+int deadline_command(const Invocation& invocation) {
+  const auto& [options, arguments, environment, style, out, err] = invocation;
+  if (options.solve) throw InputError("--solve", "together with --within", "accepted: one of the two");
+  if (options.format == OutputFormat::csv)
+    throw InputError("--csv", "together with --within", "accepted: text, --json, --markdown");
+  const Request request = make_request(options, environment);
+  const HardwareProfiles hardware = with_user_profiles(user_hardware_folder(environment));
+  const OpenQuestion open = open_question(options, request.question, hardware);
+  const std::int64_t most = options.has("--gpus") ? request.question.cluster.gpus : kMostSolvedGpus;
+  const DeadlineReport report{
+      .question = request.question,
+      .deadline = solve_deadline(open, search_scope(options, request.question.space), *options.within, most),
+      .options = options,
+      .arguments = arguments,
+      .warnings = request.warnings};
+  out << (options.format == OutputFormat::json ? json_text(deadline_json(report))
+                                               : in_format(deadline_document(report), options.format, style));
+  return report.deadline.fewest ? kFits : kNothingFits;
+}
+
 }  // namespace
 
 int fit_command(const Invocation& invocation) {
   if (!invocation.options.oom.empty()) return oom_command(invocation);
+  if (invocation.options.within) return deadline_command(invocation);
   const auto& [options, arguments, environment, style, out, err] = invocation;
   check_left_open(options);
   const std::vector<Solve> asked = questions(options);
@@ -239,7 +272,11 @@ int fit_command(const Invocation& invocation) {
   if (options.format == OutputFormat::text)
     for (SolvedQuestion& each : report.solved)
       if (each.instead) each.details = details_for(each.at, *each.instead, options.format);
-  if (options.solve == Solve::sequence) report.solved.front().ladder = sequence_ladder(open);
+  if (options.solve == Solve::sequence) {
+    SolvedQuestion& only = report.solved.front();
+    only.ladder = sequence_ladder(open);
+    only.lengths = length_rows(open, only.ladder);
+  }
   if (options.format == OutputFormat::json)
     out << json_text(fit_json(report));
   else if (options.format == OutputFormat::text && !options.verbose)

@@ -22,6 +22,10 @@ struct GivenOption {
 /// The value behind an option belongs to it, even one that is called like another option.
 [[nodiscard]] std::vector<GivenOption> given_options(const std::vector<std::string>& arguments);
 
+/// `arguments` with names of several words as one: --gpu A100 80GB as --gpu "A100 80GB". Words are joined
+/// where they make a name that is known, and none of them is a command.
+[[nodiscard]] std::vector<std::string> with_joined_names(const std::vector<std::string>& arguments);
+
 /// The value that was given last, `kFlagGiven` for a flag; nothing where the option is not among them.
 [[nodiscard]] std::optional<std::string> given_value(const std::vector<std::string>& arguments,
                                                      std::string_view option);

@@ -105,12 +105,14 @@ void set_pcie(Options& o, const std::string& text) {
 void set_price(Options& o, const std::string& text) {
   constexpr double kMostPrice = 1e6;
   for (const std::string& word : parse_values("--price", text))
-    o.prices.push_back(parse_number("--price", word, 0, kMostPrice));
+    o.prices.push_back(parse_price("--price", word, kMostPrice));
   if (o.prices.size() > 1 && o.command != Command::hardware_compare)
     throw InputError("--price", fmt::format("{} prices for one kind of GPU", o.prices.size()),
                      "accepted: one; a price for each name with zplan hardware compare");
   if (o.prices.size() == 1) o.budget.price = o.prices.front();
 }
+
+void set_within(Options& o, const std::string& text) { o.within = parse_duration("--within", text); }
 
 void set_freeze(Options& o, const std::string& text) {
   for (const std::string& part : parse_list("--freeze", text)) {
@@ -349,7 +351,7 @@ const std::vector<OptionSpec>& option_table() {
       {"--completion-length", "C", kModel, kPlanning, "Completion length",
        "tokens of --seq that grpo, ppo and gkd generate; the others are the prompt [half of --seq; gkd: "
        "nothing is generated]",
-       integer(rollout(&Rollout::completion_length), 1, kLongestSequence), kGenerated},
+       length(rollout(&Rollout::completion_length)), kGenerated},
       {"--steps-per-generation", "N", kModel, kPlanning, "Steps per generation",
        "micro-steps that grpo and gkd train on one generation [those of the fewest optimizer steps that hold "
        "whole groups; gkd: 1]",
@@ -531,8 +533,8 @@ const std::vector<OptionSpec>& option_table() {
       {"--expandable-segments", "", kTraining, kPlanning, "Expandable segments",
        "run PyTorch's allocator with expandable_segments:True",
        flag(training(&Training::expandable_segments))},
-      {"--seq", "S", kBatch, kPlanning, "Sequence length", "tokens per sample [2048]",
-       integer(training(&Training::sequence_length), 1, kLongestSequence)},
+      {"--seq", "S", kBatch, kPlanning, "Sequence length", "tokens per sample; 8k is 8192 [2048]",
+       length(training(&Training::sequence_length))},
       {"--lengths", "FILE|mean=M,spread=S,limit=L", kBatch, plan | search | fit, "Sample lengths",
        "lengths of the samples in tokens: a file with one a line, or a length and how many have it; or mean, "
        "standard deviation and limit [all as --seq]",
@@ -567,19 +569,20 @@ const std::vector<OptionSpec>& option_table() {
        "keep the logits of all samples, as the Trainer does with compute_metrics [losses alone]",
        flag(beside(&BesideSteps::keeps_logits)), kWithEvalBatch},
       {"--eval-samples", "N", kBeside, kRuns, "Samples evaluated", "samples whose logits an evaluation keeps",
-       integer(beside(&BesideSteps::eval_samples), 1, kMostEvaluated), kWithEvalLogits, "", std::nullopt,
-       kSamplesNeeded},
+       count(beside(&BesideSteps::eval_samples), 1, kMostEvaluated, 1000, "10k"), kWithEvalLogits, "",
+       std::nullopt, kSamplesNeeded},
       {"--eval-accumulation", "N", kBeside, kRuns, "Steps until moved",
        "evaluation steps until kept logits move to the host [never before the end]",
        integer(beside(&BesideSteps::eval_accumulation_steps), 1, kMostEvaluated), kWithEvalLogits},
       {"--generate", "N", kBeside, kRuns, "Tokens generated",
        "tokens to generate after each prompt of --seq tokens [none]",
-       integer(beside(&BesideSteps::new_tokens), 1, kLongestSequence), kSampled},
+       length(beside(&BesideSteps::new_tokens)), kSampled},
       {"--samples", "N", kBudget, kPriced, "Samples",
        "samples of an epoch, from which the run's duration follows",
-       integer(budget(&Budget::samples), 1, kMostTrained)},
-      {"--tokens", "N", kBudget, kPriced, "Tokens", "tokens of an epoch, in the place of --samples",
-       integer(budget(&Budget::tokens), 1, kMostTrained), kOneBudget},
+       count(budget(&Budget::samples), 1, kMostTrained, 1000, "50000 or 50k")},
+      {"--tokens", "N", kBudget, kPriced, "Tokens",
+       "tokens of an epoch, in the place of --samples: 100B, 1e11",
+       count(budget(&Budget::tokens), 1, kMostTrained), kOneBudget},
       {"--epochs", "X", kBudget, kPriced, "Epochs", "number of epochs [1]",
        number(budget(&Budget::epochs), 0.001, 1e6), kBudgeted},
       {"--price", "X", kBudget, kPriced, "Price of a GPU-hour",
@@ -598,9 +601,14 @@ const std::vector<OptionSpec>& option_table() {
        "a title and the five lines that decide, for a slide; with --markdown as a table to paste",
        flag(at(&Options::slide))},
       {"--solve", "WHAT", kFit, fit, "",
-       "find the most or the least that fits: micro-batch, sequence, model; gpus, memory, host-memory [all "
-       "left open]",
+       "find the most or the least that fits: micro-batch, sequence, model, vllm-memory; gpus, memory, "
+       "host-memory [all left open]",
        word(at(&Options::solve))},
+      {"--within", "TIME", kFit, fit, "",
+       "find the fewest GPUs that train --samples or --tokens in 36h, 14d or 2w, the cheapest and the "
+       "fastest; "
+       "--gpus is then the most to take [1024]",
+       special(OptionKind::text, set_within), kBudgeted},
       {"--oom", "TEXT|FILE", kFit, fit, "",
        "explain a CUDA out-of-memory message, or the lines of a log (- for stdin), and say what helps",
        path(at(&Options::oom))},

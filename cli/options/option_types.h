@@ -146,6 +146,23 @@ template <class Field>
           .show = shows(field)};
 }
 
+/// A number of things, which may be written "1e11" or "100B".
+template <class Field>
+[[nodiscard]] OptionType count(Field field, std::int64_t least, std::int64_t most,
+                               std::int64_t thousand = 1000, std::string_view example = "100B or 1e11") {
+  OptionType type = integer(field, least, most);
+  type.set = [=](Options& options, std::string_view option, const auto& given) {
+    field(options) = static_cast<ValueOf<Field>>(parse_count(option, given, least, most, thousand, example));
+  };
+  return type;
+}
+
+/// A number of tokens in a row, of which "8k" is 8192.
+template <class Field>
+[[nodiscard]] OptionType length(Field field) {
+  return count(field, 1, kLongestSequence, 1024, "8192 or 8k");
+}
+
 /// Several whole numbers; `usual` are suggested, or with `is_open` false all that there are.
 template <class Field>
 [[nodiscard]] OptionType integers(Field field, std::int64_t least, std::int64_t most,

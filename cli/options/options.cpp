@@ -34,7 +34,22 @@ std::string_view option_name(std::string_view word) {
                    near ? fmt::format("did you mean {}?", *near) : "zplan --help lists the options");
 }
 
-[[noreturn]] void unknown_command(const std::string& word) {
+/// Refuses a word that stands behind the value of an option as if it belonged to it.
+void check_value_of_words(const Words& arguments, std::size_t place) {
+  GivenOption before;
+  for (const GivenOption& each : given_options(arguments))
+    if (each.first + each.words == place) before = each;
+  const std::string& word = arguments[place];
+  const OptionSpec* option = before.words == 2 ? find_option(before.name) : nullptr;
+  if (option == nullptr || option->type.names == NamesOf::nothing || nearest_word(word, command_names()))
+    return;
+  throw InputError(
+      in_quotes(word), fmt::format("no command, and no name is known as {} {}", before.value, word),
+      fmt::format("accepted: {} \"{} {}\" in quotes where it is one name", option->name, before.value, word));
+}
+
+[[noreturn]] void unknown_command(const Words& arguments, std::size_t place) {
+  const std::string& word = arguments[place];
   if (word.ends_with(kScenarioEnding))
     throw InputError(in_quotes(word), "a file of scenarios is no command",
                      "accepted: zplan compare FILE.zplan, zplan gui FILE.zplan");
@@ -42,6 +57,7 @@ std::string_view option_name(std::string_view word) {
     throw InputError(
         "trace", "not in this program",
         "needed: zplan's Python package, whose command zplan has it: pip install zplan torch transformers");
+  check_value_of_words(arguments, place);
   throw InputError(in_quotes(word), "no such command", accepted_words(word, command_names()));
 }
 
@@ -102,9 +118,8 @@ Typed typed_command(const Words& arguments) {
   const auto take = [&typed](std::size_t place) {
     typed.rest.erase(typed.rest.begin() + static_cast<std::ptrdiff_t>(place));
   };
-  const std::string& word = arguments[places.front()];
-  const CommandSpec* spec = find_command(word);
-  if (spec == nullptr) unknown_command(word);
+  const CommandSpec* spec = find_command(arguments[places.front()]);
+  if (spec == nullptr) unknown_command(arguments, places.front());
   typed.command = spec->command;
   if (typed.command == Command::hardware && places.size() > 1)
     for (const Command two_words : {Command::hardware_import, Command::hardware_compare})

@@ -122,8 +122,9 @@ struct Options {
   bool differences{};    ///< of compare: lines in which all are alike are left out
   bool slide{};          ///< of compare: a title and five lines
 
-  std::optional<Solve> solve;  ///< of fit: what is asked for; absent: all that is left open
-  std::string oom;             ///< of fit: an out-of-memory message, a file with such lines, or "-"
+  std::optional<Solve> solve;     ///< of fit: what is asked for; absent: all that is left open
+  std::optional<Seconds> within;  ///< of fit: the time in which the whole run is to end
+  std::string oom;                ///< of fit: an out-of-memory message, a file with such lines, or "-"
 
   bool fit_efficiency{};             ///< of a check: what measured speeds say of their GPUs
   std::optional<std::size_t> worst;  ///< of a check: show only so many records

@@ -316,6 +316,22 @@ Model asked_model(const Options& options, const Environment& environment) {
   return model;
 }
 
+/// Returns the cluster. GPUs beyond a usual node fill several, as they come, where the number of nodes is not
+/// said.
+Cluster assembled(const ClusterRequest& asked, const HardwareProfiles& profiles) {
+  Cluster cluster = assemble_cluster(asked, profiles);
+  const std::int64_t usual = cluster.node.usual_gpus;
+  if (asked.nodes || !asked.instance.empty() || cluster.gpus <= usual || cluster.gpus % usual != 0)
+    return cluster;
+  ClusterRequest request = asked;
+  request.nodes = cluster.gpus / usual;
+  cluster = assemble_cluster(request, profiles);
+  cluster.assumptions.push_back(
+      fmt::format("{} GPUs in {} nodes of {}, as many as {} nodes usually hold (--nodes)", cluster.gpus,
+                  cluster.nodes, usual, cluster.node.name));
+  return cluster;
+}
+
 Request requested(const Options& options, const Environment& environment) {
   check_conditions(options);
   // The catalogues of hardware and of models are read side by side.
@@ -323,7 +339,7 @@ Request requested(const Options& options, const Environment& environment) {
     return profiles_for(options.cluster.gpu, user_hardware_folder(environment), options.cluster.instance);
   });
   Request request{{.model = asked_model(options, environment),
-                   .cluster = assemble_cluster(options.cluster, hardware.get()),
+                   .cluster = assembled(options.cluster, hardware.get()),
                    .training = with_framework(options.training, options.training.framework),
                    .space = options.space,
                    .headroom = options.headroom,

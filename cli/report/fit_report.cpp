@@ -29,13 +29,14 @@ struct SolveWords {
 };
 
 const SolveWords& words_of(Solve solve) {
-  static constexpr std::array<SolveWords, 6> kAll{
+  static constexpr std::array<SolveWords, 7> kAll{
       {{Solve::micro_batch, "micro-batch", "largest micro-batch", "samples"},
        {Solve::sequence, "sequence", "longest sequence", "tokens"},
        {Solve::gpus, "GPUs", "fewest GPUs", "gpus"},
        {Solve::model, "model", "biggest model", "parameters"},
        {Solve::memory, "memory", "smallest GPU", "gib"},
-       {Solve::host_memory, "host memory", "smallest host memory", "gib"}}};
+       {Solve::host_memory, "host memory", "smallest host memory", "gib"},
+       {Solve::vllm_memory, "vLLM's share", "largest share for vLLM", "percent"}}};
   return *std::ranges::find(kAll, solve, &SolveWords::solve);
 }
 
@@ -78,6 +79,7 @@ void add_plan(std::vector<Field<Item>>& fields, const Question& q, bool with_fre
 
 /// Returns a value without its unit: "12", "8.1 B", "24".
 std::string value_cell(Solve solve, std::int64_t value) {
+  if (solve == Solve::vllm_memory) return fmt::format("{:.2f}", static_cast<double>(value) / 100);
   return solve == Solve::model ? format_count(Elements(value)) : fmt::format("{}", value);
 }
 
@@ -155,10 +157,16 @@ std::vector<std::pair<std::string, std::string>> options_of(const SolvedQuestion
     case Solve::gpus:
       add("--gpus", fmt::format("{}", value));
       add("--nodes", solved.at.cluster.nodes > 1 ? fmt::format("{}", solved.at.cluster.nodes) : "");
+      if (const Cluster& cluster = solved.at.cluster;
+          !cluster.instance && cluster.host_memory_per_node != cluster.node.host_memory)
+        add("--host-mem", fmt::format("{:g}", ratio(cluster.host_memory_per_node, kGiB)));
       break;
     case Solve::model: add("--model", fmt::format("{:g}B", static_cast<double>(value) / 1e9)); break;
     case Solve::memory: add("--mem", fmt::format("{}", value)); break;
     case Solve::host_memory: add("--host-mem", fmt::format("{}", value)); break;
+    case Solve::vllm_memory:
+      add("--vllm-memory", fmt::format("{:.2f}", static_cast<double>(value) / 100));
+      break;
   }
   return options;
 }
@@ -184,6 +192,21 @@ const Rung* longest_rung(const SolvedQuestion& solved) {
   return *longest->tokens > solved.inverse.solutions.front().value.value_or(0) ? &*longest : nullptr;
 }
 
+/// "0.22 holds all 8 sequences of a generation at once; up to 0.40 fits".
+std::string share_sentence(const EngineShares& shares, std::int64_t most) {
+  const double upper = static_cast<double>(most) / 100;
+  if (!shares.starts || *shares.starts > upper)
+    return fmt::format(
+        "vLLM starts from {:.2f} on, and no more than {:.2f} fits: another GPU, or --vllm-sleep",
+        shares.starts.value_or(1), upper);
+  if (!shares.holds_all || *shares.holds_all > upper)
+    return fmt::format(
+        "{:.2f} starts, up to {:.2f} fits, and not all {} sequences of a generation run at once",
+        *shares.starts, upper, shares.wanted);
+  return fmt::format("{:.2f} holds all {} sequences of a generation at once; up to {:.2f} fits",
+                     *shares.holds_all, shares.wanted, upper);
+}
+
 std::vector<std::string> answer_sentences(const SolvedQuestion& solved) {
   const Solve asked = solved.inverse.solve;
   const Solution& first = solved.inverse.solutions.front();
@@ -192,6 +215,7 @@ std::vector<std::string> answer_sentences(const SolvedQuestion& solved) {
     sentences.push_back(fmt::format("{} as a multiple of 128, which fits too",
                                     value_text(asked, *first.rounded, solved.at.unit)));
   sentences.push_back(first.reason);
+  if (solved.shares) sentences.insert(sentences.begin(), share_sentence(*solved.shares, *first.value));
   sentences.insert(sentences.end(), first.plan.why.begin(), first.plan.why.end());
   if (const Rung* longest = longest_rung(solved))
     sentences.push_back(fmt::format("{} tokens with {} and the means above it in the ladder below",
@@ -232,6 +256,26 @@ void add_models(Document& doc, const SolvedQuestion& solved) {
       solved.models));
 }
 
+/// The three answers to the longest sequence: without loss of speed, with levers, with everything.
+void add_lengths(Document& doc, const SolvedQuestion& solved) {
+  if (solved.lengths.empty()) return;
+  const Question& at = solved.at;
+  const std::string unit = unit_name(at.unit);
+  using L = const LengthRow&;
+  doc.heading("How long, by what you are ready to change");
+  doc.table(table_of<LengthRow>(
+      {{text_column("with"), [](L each) { return each.means; }},
+       {number_column("tokens"),
+        [](L each) { return each.tokens ? fmt::format("{}", *each.tokens) : "none"; }},
+       {text_column("strategy"), [](L each) { return each.plan.id(); }},
+       {number_column("needs", unit, 6), [&](L each) { return size_cell(each.plan.memory().required, at); }},
+       {number_column("host", unit, 4), [&](L each) { return host_cell(each.plan, at); }},
+       {number_column("tok/s", "", 8), [](L each) { return speed_cell(each.plan); }}},
+      solved.lengths, [](L each) { return each.tokens ? Tone::plain : Tone::faint; }));
+  for (const LengthRow& each : solved.lengths)
+    if (!each.options.empty()) doc.line(fmt::format("  {}: {}", each.means, each.options));
+}
+
 void add_ladder(Document& doc, const SolvedQuestion& solved) {
   if (solved.ladder.empty()) return;
   const Question& at = solved.at;
@@ -258,6 +302,7 @@ void add_answer(Document& doc, const FitReport& report, const SolvedQuestion& so
   doc.heading(fmt::format("{}: {} with {}", capital(words_of(solved.inverse.solve).asked),
                           value_words(solved.inverse.solve, *first.value, solved.at), first.plan.id()),
               Tone::good);
+  add_lengths(doc, solved);
   doc.items(answer_sentences(solved));
   add_cards(doc, solved);
   add_models(doc, solved);
@@ -275,6 +320,7 @@ void add_miss(Document& doc, const FitReport& report, const SolvedQuestion& solv
   doc.paragraph("", fmt::format("Not even {}: {}",
                                 value_text(solved.inverse.solve, first.next.value_or(1), solved.at.unit),
                                 first.reason));
+  add_lengths(doc, solved);
   add_ladder(doc, solved);
   if (const Rung* longest = longest_rung(solved)) {
     doc.heading("Next");
@@ -473,6 +519,12 @@ Json rung_json(const Rung& each) {
   return rung;
 }
 
+Json length_json(const LengthRow& each) {
+  Json row = figures_json(each.plan);
+  row["means"] = each.means, row["options"] = each.options, row["value"] = or_null(each.tokens);
+  return row;
+}
+
 Json question_json(const SolvedQuestion& solved) {
   const Inverse& inverse = solved.inverse;
   Json out{{"solve", name_json(inverse.solve)},
@@ -484,6 +536,11 @@ Json question_json(const SolvedQuestion& solved) {
            {"rejected", json_list(inverse.rejected, rejection_json)},
            {"cards", json_list(solved.cards, card_json)},
            {"models", json_list(solved.models, catalogue_model_json)}};
+  if (solved.shares)
+    out["shares"] = {{"starts", or_null(solved.shares->starts)},
+                     {"holds_all", or_null(solved.shares->holds_all)},
+                     {"sequences", solved.shares->wanted}};
+  if (!solved.lengths.empty()) out["lengths"] = json_list(solved.lengths, length_json);
   if (!solved.ladder.empty()) out["ladder"] = json_list(solved.ladder, rung_json);
   return out;
 }

@@ -10,8 +10,9 @@
 #include "cli/report/brief.h"
 #include "models/base/json_reader.h"
 #include "planner/search/answer_details.h"
+#include "planner/search/deadline.h"
 #include "planner/search/inverse.h"
-#include "planner/search/oom.h"
+#include "planner/search/oom_causes.h"
 #include "planner/search/search.h"
 
 namespace zplan {
@@ -25,9 +26,11 @@ struct SolvedQuestion {
   Question at;                   ///< the question at the answer or, where nothing fits, at the nearest value
   std::vector<CardFit> cards;    ///< GPUs that suffice, where memory is asked for
   std::vector<ModelFit> models;  ///< models that fit, where the model is asked for
-  std::vector<Rung> ladder{};    ///< steps to longer sequences, where the sequence alone is asked for
-  std::optional<Answer> instead{};  ///< where nothing fits: the answer at the nearest value
-  AnswerDetails details{};          ///< of `instead`
+  std::vector<LengthRow> lengths{};      ///< three answers, where the sequence alone is asked for
+  std::optional<EngineShares> shares{};  ///< where vLLM's share is asked for
+  std::vector<Rung> ladder{};            ///< steps to longer sequences, where the sequence alone is asked for
+  std::optional<Answer> instead{};       ///< where nothing fits: the answer at the nearest value
+  AnswerDetails details{};               ///< of `instead`
 };
 
 /// The questions of one command with their answers.
@@ -47,6 +50,17 @@ struct FitReport {
 [[nodiscard]] Document brief_fit_document(const FitReport& report, const Screen& screen);
 [[nodiscard]] Json fit_json(const FitReport& report);
 
+/// Runs of a budget within a time.
+struct DeadlineReport {
+  const Question& question;
+  Deadline deadline;
+  const Options& options;
+  std::vector<std::string> arguments;
+  std::vector<std::string> warnings;
+};
+[[nodiscard]] Document deadline_document(const DeadlineReport& report);
+[[nodiscard]] Json deadline_json(const DeadlineReport& report);
+
 /// Out-of-memory messages, and with a model the plan of the run that ended and changes of it.
 struct OomReport {
   std::vector<OomReading> readings;  ///< at least one
@@ -54,6 +68,7 @@ struct OomReport {
   std::vector<std::string> arguments;
   std::optional<Question> question{};
   std::optional<OomReplay> replay{};
+  std::vector<OomExplanation> causes{};  ///< the likeliest first
   std::optional<OomRemedies> remedies{};
   std::vector<std::string> warnings{};
 };

@@ -78,6 +78,7 @@ std::vector<std::string> general_help(OomCause cause) {
           "offload less: optimizer states alone, or nothing; parameters and pinned buffers take host memory",
           "fewer workers and prefetched batches of the data loader; each process loads the checkpoint once",
           "a larger limit of the container or job (--shm-size, --mem), or more host memory per node"};
+    default: break;  // differences from a plan say it themselves
   }
   return {};
 }
@@ -220,6 +221,79 @@ Table changes_table(const OomReport& report) {
       change_lines(report), [](L each) { return each.plan.fits ? Tone::good : Tone::plain; });
 }
 
+/// What a change is in the words of training scripts; empty where options of zplan alone say it.
+std::string script_words(const OomChange& change) {
+  static const std::vector<std::pair<std::string, std::string>> kWords{
+      {"--fused-loss", "use_liger_kernel=True (or a chunked cross-entropy)"},
+      {"--checkpointing", "gradient_checkpointing=True"},
+      {"--attention", "attn_implementation=\"flash_attention_2\""},
+      {"--optimizer adamw8bit", "optim=\"adamw_bnb_8bit\""},
+      {"--method lora", "peft_config=LoraConfig(target_modules=\"all-linear\")"},
+      {"--method qlora", "peft_config=LoraConfig(...) and BitsAndBytesConfig(load_in_4bit=True)"},
+      {"--offload optimizer", "\"offload_optimizer\": {\"device\": \"cpu\"} in zero_optimization"},
+      {"--offload all",
+       "\"offload_optimizer\" and \"offload_param\": {\"device\": \"cpu\"} in zero_optimization"},
+      {"--expandable-segments", "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True where it is launched"}};
+  std::vector<std::string> words;
+  for (const auto& [option, script] : kWords) {
+    const std::size_t at = change.options.find(option);
+    const std::size_t end = at + option.size();
+    if (at != std::string::npos && (end == change.options.size() || change.options[end] == ' '))
+      words.push_back(script);
+  }
+  const auto value = [&](const std::string& option, std::string_view script) {
+    const std::size_t at = change.options.find(option + " ");
+    if (at == std::string::npos) return;
+    const std::string rest = change.options.substr(at + option.size() + 1);
+    words.push_back(fmt::format(fmt::runtime(script), rest.substr(0, rest.find(' '))));
+  };
+  value("--micro-batch", "per_device_train_batch_size={}");
+  value("--grad-accum", "gradient_accumulation_steps={}");
+  value("--zero", "\"stage\": {} in zero_optimization");
+  value("--seq", "max_length={}");
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+/// "frees 12.3 GiB"; empty where nothing is known.
+std::string gain_words(std::optional<Bytes> gains, ByteUnit unit) {
+  return gains && gains->value > 0 ? fmt::format("; frees {}", format_bytes(*gains, unit)) : "";
+}
+
+constexpr std::size_t kMostCauses = 4;
+
+void add_causes(Document& doc, const OomReport& report) {
+  if (report.causes.empty()) return;
+  doc.heading("Why, the likeliest first");
+  for (std::size_t i = 0; i < std::min(report.causes.size(), kMostCauses); ++i) {
+    const OomExplanation& each = report.causes[i];
+    doc.paragraph(fmt::format("  {}. ", i + 1), each.what, i == 0 ? Tone::good : Tone::plain);
+    for (const std::string& sentence : each.evidence) doc.paragraph("     - ", sentence);
+  }
+}
+
+/// The changes to the script, in order: what undoes the likeliest causes, then what makes the plan need less.
+void add_changes(Document& doc, const OomReport& report) {
+  constexpr std::size_t kMostUndone = 2, kMostOthers = 4;
+  const ByteUnit unit = report.question->unit;
+  doc.heading("What to change, in this order");
+  std::size_t number = 0;
+  const auto add = [&](const std::string& text) {
+    doc.paragraph(fmt::format("  {}. ", ++number), text, number == 1 ? Tone::good : Tone::plain);
+  };
+  for (const OomExplanation& each : report.causes) {
+    if (number == kMostUndone || each.cause == OomCause::planned) break;  // what follows is less likely
+    add(each.check + gain_words(each.gains, unit));
+  }
+  std::size_t others = 0;
+  for (const OomChange& each : report.remedies->changes) {
+    if (others == kMostOthers || !each.fits() || each.frees.value <= 0) continue;
+    const std::string script = script_words(each);
+    add(fmt::format("{}{}; frees {}, {} tokens per second", each.what, script.empty() ? "" : ": " + script,
+                    format_bytes(each.frees, unit), signed_percent(each.speed)));
+    ++others;
+  }
+}
+
 void add_plan(Document& doc, const OomReport& report) {
   const OomRemedies& remedies = *report.remedies;
   Answer shown;
@@ -241,7 +315,7 @@ void add_plan(Document& doc, const OomReport& report) {
   add_impossible(doc, report);
   if (!remedies.any_fits()) return doc.heading("None of these makes it fit", Tone::bad);
   if (remedies.plan.fits)
-    doc.heading("By the plan it fits as it ran: what it does not count took the rest");
+    doc.heading("As planned it fits: what differs is named above");
   else
     doc.heading(fmt::format("What to change: {}", remedies.changes.front().what), Tone::good);
   add_next(doc, report);
@@ -266,6 +340,10 @@ Document oom_document(const OomReport& report) {
   Document doc;
   add_messages(doc, report);
   if (report.remedies) {
+    add_causes(doc, report);
+    if (report.causes.empty())
+      doc.heading("What helps"), doc.items(general_help(report.readings.front().cause));
+    add_changes(doc, report);
     add_plan(doc, report);
     doc.records = csv_records(report);
     return doc;
@@ -303,12 +381,19 @@ Json reading_json(const OomReading& reading) {
           {"sentences", reading.sentences}};
 }
 
+Json cause_json(const OomExplanation& each) {
+  return {{"cause", name_json(each.cause)},
+          {"what", each.what},
+          {"check", each.check},
+          {"evidence", each.evidence},
+          {"options", each.options},
+          {"distance", each.distance ? Json(*each.distance) : Json(nullptr)},
+          {"frees", bytes_json(each.gains)}};
+}
+
 Json change_json(const OomChange& change) {
-  Json out{{"change", change.what},
-           {"options", change.options},
-           {"launch", change.launch},
-           {"fits", change.fits()},
-           {"illegal", change.illegal}};
+  Json out{{"change", change.what},   {"script", script_words(change)}, {"options", change.options},
+           {"launch", change.launch}, {"fits", change.fits()},          {"illegal", change.illegal}};
   if (!change.plan) return out;
   out["strategy"] = change.plan->id();
   out["frees"] = change.frees.value, out["required"] = change.plan->memory().required.value;
@@ -362,6 +447,7 @@ Json oom_json(const OomReport& report) {
            {{"messages", json_list(report.readings, reading_json)},
             {"plan", std::move(plan)},
             {"replay", replay_json(report)},
+            {"causes", json_list(report.causes, cause_json)},
             {"changes", std::move(changes)}}},
           {"warnings", report.warnings}};
 }

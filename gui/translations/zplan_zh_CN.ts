@@ -1333,8 +1333,8 @@
         <translation>一轮的样本数：训练需要多长时间</translation>
     </message>
     <message>
-        <source>tokens of an epoch, in the place of --samples</source>
-        <translation>同上，以词元计</translation>
+        <source>tokens of an epoch, in the place of --samples: 100B, 1e11</source>
+        <translation>同上，以词元计，可写作 100B、1e11</translation>
     </message>
     <message>
         <source>number of epochs [1]</source>
@@ -2069,8 +2069,8 @@
         <translation>PyTorch 分配器使用 expandable_segments:True</translation>
     </message>
     <message>
-        <source>tokens per sample [2048]</source>
-        <translation>每个样本的词元数 [2048]</translation>
+        <source>tokens per sample; 8k is 8192 [2048]</source>
+        <translation>每个样本的词元数；8k 即 8192 [2048]</translation>
     </message>
     <message>
         <source>samples per GPU and forward pass; max finds the most that fit [1]</source>

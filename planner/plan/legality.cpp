@@ -243,6 +243,17 @@ Reasons why_illegal(const Model& model, const Training& training, const Strategy
   return reasons;
 }
 
+std::string if_inferred(const Model& model) {
+  if (model.source != ModelSource::size) return {};
+  // "inferred from the size, after 01-ai/Yi-34B: 57 layers, …" (models/catalogue/infer.cpp)
+  constexpr std::string_view kAfter = "after ";
+  const std::size_t at = model.origin.find(kAfter);
+  if (at == std::string::npos) return {};
+  const std::string rest = model.origin.substr(at + kAfter.size());
+  return fmt::format(" (inferred after {} from the size {}; name a real model to plan its own shape)",
+                     rest.substr(0, rest.find(':')), model.name);
+}
+
 std::string for_described_models(std::string_view what) {
   return fmt::format(
       "{} is planned for the architectures that \"zplan models architectures\" lists: this model is known by "

@@ -17,6 +17,10 @@ namespace zplan {
 [[nodiscard]] std::vector<std::string> why_illegal(const Model& model, const Training& training,
                                                    const Strategy& strategy, World world);
 
+/// Returns " (inferred after MODEL …; name a real model …)" behind a figure of a shape that was made up for a
+/// size; empty for a real model.
+[[nodiscard]] std::string if_inferred(const Model& model);
+
 /// Returns why `what` is not planned for a model that is known by a recording or an analogy alone.
 [[nodiscard]] std::string for_described_models(std::string_view what);
 

@@ -15,22 +15,24 @@
 namespace zplan {
 
 /// Solve names the value that an inverse question solves for, in samples, tokens, GPUs, parameters, GiB of a
-/// GPU, GiB of a node.
-enum class Solve { micro_batch, sequence, gpus, model, memory, host_memory };
+/// GPU, GiB of a node, hundredths of a GPU.
+enum class Solve { micro_batch, sequence, gpus, model, memory, host_memory, vllm_memory };
 template <>
 struct EnumNames<Solve> {
-  static constexpr std::array<std::pair<Solve, std::string_view>, 6> table{
+  static constexpr std::array<std::pair<Solve, std::string_view>, 7> table{
       {{Solve::micro_batch, "micro-batch"},
        {Solve::sequence, "sequence"},
        {Solve::gpus, "gpus"},
        {Solve::model, "model"},
        {Solve::memory, "memory"},
-       {Solve::host_memory, "host-memory"}}};
+       {Solve::host_memory, "host-memory"},
+       {Solve::vllm_memory, "vllm-memory"}}};
 };
 
 /// True if the largest value is wanted, false for the smallest.
 [[nodiscard]] constexpr bool asks_for_most(Solve solve) {
-  return solve == Solve::micro_batch || solve == Solve::sequence || solve == Solve::model;
+  return solve == Solve::micro_batch || solve == Solve::sequence || solve == Solve::model ||
+         solve == Solve::vllm_memory;
 }
 
 /// Limit says what rules out the next value.
@@ -130,5 +132,26 @@ struct Rung {
 /// otherwise, are left out. The model's positions are no limit unless it learned them. Empty where one GPU
 /// divides nothing.
 [[nodiscard]] std::vector<Rung> sequence_ladder(const OpenQuestion& open);
+
+/// LengthRow is the longest sequence with some means, and the plan at it.
+struct LengthRow {
+  std::string means;                   ///< "no loss of speed"
+  std::string options;                 ///< what asks for it; empty: nothing beyond what was typed
+  std::optional<std::int64_t> tokens;  ///< a multiple of 128 where one fits; absent: none fits
+  Plan plan;                           ///< at that length; where there is none, at the shortest
+};
+
+/// Returns how long a sequence can be, three times: as the fastest strategy trains it; with levers that cost
+/// little and change no result (a fused loss, full checkpointing, every sharding); with everything, states on
+/// the host and `ladder`'s longest rung included.
+[[nodiscard]] std::vector<LengthRow> length_rows(const OpenQuestion& open, const std::vector<Rung>& ladder);
+
+/// Shares of a GPU for colocated vLLM, in hundredths.
+struct EngineShares {
+  std::optional<double> starts;     ///< the least with which it starts
+  std::optional<double> holds_all;  ///< the least that runs all sequences of a generation at once
+  std::int64_t wanted{};            ///< those sequences
+};
+[[nodiscard]] EngineShares engine_shares(const Question& question, const Strategy& strategy);
 
 }  // namespace zplan

@@ -155,6 +155,7 @@ std::string cause_sentence(const OomReading& reading, ByteUnit unit) {
       return "the host ran out of memory, not the GPU: the system (or the limit of a container, a job, a "
              "cgroup) ended a process with signal 9, or an allocation failed; dmesg or the scheduler's log "
              "says which";
+    default: break;  // differences from a plan say it themselves
   }
   return "";
 }
@@ -196,17 +197,30 @@ OomReading read_oom(const OomMessage& message, ByteUnit unit) {
   return reading;
 }
 
+std::vector<OomCause> causes_of(const OomReading& reading) {
+  const OomMessage& m = reading.message;
+  std::vector<OomCause> causes{reading.cause};
+  if (m.source != OomSource::pytorch || (!m.capacity && !m.allowed)) return causes;
+  const Bytes card = card_of(m), free = m.free.value_or(Bytes{});
+  const auto add = [&](OomCause cause, Bytes held) {
+    const bool is_new = std::ranges::find(causes, cause) == causes.end();
+    if (is_new && free + held >= m.asked && ratio(held, card) >= kWorthTelling) causes.push_back(cause);
+  };
+  if (!reading.reserved_is_old || ratio(reading.others.value_or(Bytes{}), card) >= kLarge)
+    add(OomCause::other_processes, reading.others.value_or(Bytes{}));
+  add(OomCause::fragmentation, m.unallocated.value_or(Bytes{}));
+  return causes;
+}
+
 Bytes taken_by_others(const OomReading& reading, Bytes usable) {
   const Bytes others = reading.reserved_is_old ? Bytes{} : reading.others.value_or(Bytes{});
   const Bytes beyond = reading.message.allowed ? usable - *reading.message.allowed : Bytes{};
   return std::clamp(std::max(others, beyond), Bytes{}, usable);
 }
 
-namespace {
-
-/// Returns the bytes that the allocator can have: the GPU less what lies outside PyTorch, by the message
-/// where it says so, else by the plan's allowances.
 Bytes pool_of(const Question& q, const Strategy& s, const OomReading& reading) {
+  const auto reserved = reading.message.reserved();
+  if (reserved && reading.message.free && !reading.message.allowed) return *reserved + *reading.message.free;
   const Bytes allowance = outside_allocator(s, q.cluster.gpu.compute_capability, q.cluster.gpus_per_node) +
                           engine_resident(q.training, q.cluster.usable_memory);
   const Bytes card = reading.message.capacity.value_or(q.cluster.usable_memory);
@@ -216,6 +230,15 @@ Bytes pool_of(const Question& q, const Strategy& s, const OomReading& reading) {
   if (reading.message.allowed) pool = std::min(pool, *reading.message.allowed);
   return std::max(pool, Bytes(1));
 }
+
+RankRun run_of(const Question& q, const Strategy& s, const OomMessage& message) {
+  const std::int64_t rank = message.rank.value_or(message.gpu.value_or(0));
+  const ProcessGroup data = process_group(s.layout, Group::data);
+  const std::int64_t data_rank = std::min(rank / data.stride, data.size - 1);
+  return {q.model, q.training, s, RankRun::target_of(q.cluster), data_rank * data.stride};
+}
+
+namespace {
 
 /// Blocks whose message would print the same size.
 std::vector<OomMatch> matches_of(const std::vector<BlockRequest>& requests, const OomMessage& message) {
@@ -237,10 +260,7 @@ std::vector<OomMatch> matches_of(const std::vector<BlockRequest>& requests, cons
 
 OomReplay replay_oom(const Question& q, const Strategy& s, const OomReading& reading) {
   const OomMessage& message = reading.message;
-  const std::int64_t rank = message.rank.value_or(message.gpu.value_or(0));
-  const ProcessGroup data = process_group(s.layout, Group::data);
-  const std::int64_t data_rank = std::min(rank / data.stride, data.size - 1);
-  const RankRun refused(q.model, q.training, s, RankRun::target_of(q.cluster), data_rank * data.stride);
+  const RankRun refused = run_of(q, s, message);
   std::vector<BlockRequest> requests;
   RunInputs run = refused.inputs();
   run.requests = &requests;

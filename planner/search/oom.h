@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/explain/oom_message.h"
+#include "planner/plan/rank_run.h"
 #include "planner/search/inverse.h"
 #include "planner/simulation/timeline.h"
 
@@ -26,11 +27,26 @@ enum class OomCause {
   engine,
   cache,
   sleep,
-  host
+  host,
+  // Differences of what ran from the plan (oom_causes.h).
+  planned,  ///< none: the plan itself needs more
+  length,
+  batch,
+  zero_off,
+  loading,
+  evaluation,
+  dtype,
+  checkpointing_off,
+  attention,
+  unfused_loss,
+  optimizer,
+  adapters_off,
+  quantization_off,
+  offload_off
 };
 template <>
 struct EnumNames<OomCause> {
-  static constexpr std::array<std::pair<OomCause, std::string_view>, 14> table{
+  static constexpr std::array<std::pair<OomCause, std::string_view>, 28> table{
       {{OomCause::beyond_card, "beyond_card"},
        {OomCause::limit, "limit"},
        {OomCause::enough_free, "enough_free"},
@@ -44,7 +60,21 @@ struct EnumNames<OomCause> {
        {OomCause::engine, "engine"},
        {OomCause::cache, "cache"},
        {OomCause::sleep, "sleep"},
-       {OomCause::host, "host"}}};
+       {OomCause::host, "host"},
+       {OomCause::planned, "planned"},
+       {OomCause::length, "length"},
+       {OomCause::batch, "batch"},
+       {OomCause::zero_off, "zero_off"},
+       {OomCause::loading, "loading"},
+       {OomCause::evaluation, "evaluation"},
+       {OomCause::dtype, "dtype"},
+       {OomCause::checkpointing_off, "checkpointing_off"},
+       {OomCause::attention, "attention"},
+       {OomCause::unfused_loss, "unfused_loss"},
+       {OomCause::optimizer, "optimizer"},
+       {OomCause::adapters_off, "adapters_off"},
+       {OomCause::quantization_off, "quantization_off"},
+       {OomCause::offload_off, "offload_off"}}};
 };
 
 /// OomReading is a message with what follows from it.
@@ -57,6 +87,17 @@ struct OomReading {
   std::vector<std::string> sentences;
 };
 [[nodiscard]] OomReading read_oom(const OomMessage& message, ByteUnit unit = ByteUnit::gib);
+
+/// Returns causes that the message alone leaves possible, the likeliest first: OomReading::cause, then others
+/// that would suffice too.
+[[nodiscard]] std::vector<OomCause> causes_of(const OomReading& reading);
+
+/// Returns the bytes that PyTorch's allocator could have: by the message what it had and what was free, else
+/// the GPU less what lies outside PyTorch.
+[[nodiscard]] Bytes pool_of(const Question& question, const Strategy& strategy, const OomReading& reading);
+
+/// Returns the run of the rank that the message is from.
+[[nodiscard]] RankRun run_of(const Question& question, const Strategy& strategy, const OomMessage& message);
 
 /// Returns the part of a GPU's usable memory that this process cannot have: what other processes hold, or
 /// what a limit keeps back. 0 where the message does not tell other processes from this one.

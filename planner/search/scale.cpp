@@ -26,6 +26,12 @@ Cluster cluster_of(const OpenQuestion& open, std::int64_t gpus) {
   ClusterRequest request = open.cluster;
   request.gpus = gpus, request.nodes = std::max<std::int64_t>(1, gpus / node);
   if (gpus == 1 || gpus / *request.nodes == 1) request.node.clear();
+  Cluster cluster = assemble_cluster(request, *open.hardware);
+  // A part of a node comes with its share of the host, as clouds rent it; a machine of one GPU with its own.
+  const std::int64_t held = cluster.gpus_per_node, usual = cluster.node.usual_gpus;
+  if (request.host_memory || cluster.instance || cluster.gpu.unified_memory || held >= usual) return cluster;
+  const Bytes alone = find_node(*open.hardware, "single").host_memory;
+  request.host_memory = std::max(Bytes(cluster.node.host_memory.value / usual * held), alone);
   return assemble_cluster(request, *open.hardware);
 }
 
@@ -68,6 +74,7 @@ Scale scale_of(const OpenQuestion& open, Solve solve) {
     case Solve::model: return counted(kMostModelSteps, kModelStep);
     case Solve::memory: return descending(kMostCard);
     case Solve::host_memory: return descending(kMostHost);
+    case Solve::vllm_memory: return counted(100, 1);
     default: return counted(1, 1);
   }
 }
@@ -151,6 +158,7 @@ Question question_at(const OpenQuestion& open, Solve solve, std::int64_t value) 
       break;
     case Solve::memory:
     case Solve::host_memory: q.cluster = cluster_with(open, solve, kGiB * value); break;
+    case Solve::vllm_memory: q.training.rollout.engine_share = static_cast<double>(value) / 100; break;
   }
   return q;
 }
@@ -205,6 +213,8 @@ std::string value_text(Solve solve, std::int64_t value, ByteUnit unit) {
     case Solve::model: return fmt::format("{} parameters", format_count(Elements(value)));
     case Solve::memory: return fmt::format("GPUs of {}", format_bytes(kGiB * value, unit));
     case Solve::host_memory: return fmt::format("{} of host memory", format_bytes(kGiB * value, unit));
+    case Solve::vllm_memory:
+      return fmt::format("a share of {:.2f} for vLLM", static_cast<double>(value) / 100);
   }
   return "";
 }

@@ -19,8 +19,10 @@ __all__ = [
     "ComparedHardware",
     "Comparison",
     "Crossover",
+    "DeadlineReport",
     "Delta",
     "Edit",
+    "EngineShares",
     "ErrorGroup",
     "ExplainedFigure",
     "Explanation",
@@ -47,6 +49,7 @@ __all__ = [
     "ModelFit",
     "Moment",
     "OomChange",
+    "OomExplanation",
     "OomMatch",
     "OomMessage",
     "OomPlan",
@@ -71,6 +74,7 @@ __all__ = [
     "Strategy",
     "Symbol",
     "Tensor",
+    "TimedRun",
     "Training",
     "WithoutLever",
 ]
@@ -316,6 +320,16 @@ class Crossover(Value):
     faster_above: str
 
 @dataclass(init=False, repr=False, eq=False)
+class DeadlineReport(Value):
+    """Runs of a budget within a time: numbers of GPUs, the fewest, cheapest and fastest of those in time."""
+    within_seconds: float
+    fewest: int | None
+    cheapest: int | None
+    fastest: int | None
+    nearest: int | None
+    runs: tuple[TimedRun, ...]
+
+@dataclass(init=False, repr=False, eq=False)
 class Delta(Value):
     """A difference from the baseline: in bytes, seconds or tokens per second, and as a fraction of its figure."""
     absolute: int
@@ -330,6 +344,13 @@ class Edit(Value):
     end_line: int
     end_column: int
     text: str
+
+@dataclass(init=False, repr=False, eq=False)
+class EngineShares(Value):
+    """Shares of a GPU for vLLM: the least with which it starts, and that runs all sequences of a generation at once."""
+    starts: float | None
+    holds_all: float | None
+    sequences: int
 
 @dataclass(init=False, repr=False, eq=False)
 class ErrorGroup(Value):
@@ -428,6 +449,8 @@ class Finding(Value):
     effect: str
     advice: str
     fix: Fix | None
+    # Repairs that give up another part of what is written.
+    other_fixes: tuple[Fix, ...]
 
 @dataclass(init=False, repr=False, eq=False)
 class FitReport(Document):
@@ -436,6 +459,7 @@ class FitReport(Document):
     warnings: tuple[str, ...]
     questions: tuple[SolvedQuestion, ...] = ()
     oom: OomReport | None = None
+    deadline: DeadlineReport | None = None
 
 @dataclass(init=False, repr=False, eq=False)
 class FitVerdicts(Value):
@@ -723,6 +747,8 @@ class Moment(Value):
 class OomChange(Value):
     """A change: the bytes that it frees, and its speed as a ratio of tokens per second."""
     change: str
+    # the change in the words of training scripts; empty: options alone say it
+    script: str
     options: str
     launch: str
     fits: bool
@@ -733,6 +759,18 @@ class OomChange(Value):
     host: int | None = None
     tokens_per_second: float | None = None
     speed: float | None = None
+
+@dataclass(init=False, repr=False, eq=False)
+class OomExplanation(Value):
+    """A cause, the likeliest first: what ran, what to check in the script, and what speaks for it."""
+    cause: str
+    what: str
+    check: str
+    evidence: tuple[str, ...]
+    options: str
+    # of the simulated run from the message, as a share of PyTorch's memory; null: the message alone
+    distance: float | None
+    frees: int | None
 
 @dataclass(init=False, repr=False, eq=False)
 class OomMatch(Value):
@@ -798,6 +836,7 @@ class OomReport(Value):
     messages: tuple[OomMessage, ...]
     plan: OomPlan | None
     replay: OomReplay | None
+    causes: tuple[OomExplanation, ...]
     changes: tuple[OomChange, ...]
 
 @dataclass(init=False, repr=False, eq=False)
@@ -1033,6 +1072,8 @@ class SolvedQuestion(Value):
     # longest sequences, each means on top of those before it that were kept; absent: on one GPU, or where more than the
     # sequence is asked for
     ladder: tuple[Rung, ...] = ()
+    shares: EngineShares | None = None
+    lengths: tuple[LengthRow, ...] = ()
 
 @dataclass(init=False, repr=False, eq=False)
 class SteadyState(Value):
@@ -1122,6 +1163,22 @@ class Tensor(Value):
     name: str
     shape: tuple[int, ...]
     role: str
+
+@dataclass(init=False, repr=False, eq=False)
+class TimedRun(Value):
+    """A run on so many GPUs, as its fastest plan trains it."""
+    gpus: int
+    nodes: int
+    framework: str
+    strategy: str
+    micro_batch: int
+    grad_accum: int
+    required: int
+    tokens_per_second: float
+    steps: int
+    seconds: float
+    gpu_hours: float
+    cost: float | None
 
 @dataclass(init=False, repr=False, eq=False)
 class Training(Value):

@@ -149,7 +149,8 @@ class _OfCompare(TypedDict, total=False):
     slide: bool
 
 class _OfFit(TypedDict, total=False):
-    solve: Literal["micro-batch", "sequence", "gpus", "model", "memory", "host-memory"]
+    solve: Literal["micro-batch", "sequence", "gpus", "model", "memory", "host-memory", "vllm-memory"]
+    within: str
     oom: Path
 
 class _OfCheck(TypedDict, total=False):

@@ -78,6 +78,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"--model 8B --gpus 4 --nodes 3", {"--nodes", "does not divide"}},
         Case{"--model 8B --gpus 6 --tp 4", {"--tp", "6 GPUs are not a multiple of tensor parallel 4"}},
         Case{"--model 8B --gpus 6 --tp 3", {"--tp", "does not divide the 8 key-value heads"}},
+        Case{"compare --model 30B --gpus 16 zero3 tp8+zero1",
+             {"4 key-value heads (inferred after 01-ai/Yi-34B", "name a real model"}},
         Case{"--model 8B --zero 4", {"--zero", "\"4\"", "0 to 3"}},
         Case{"--model 8B --zero 2,,3", {"--zero"}}, Case{"--model 8B --zero 2,2", {"--zero", "twice"}},
         Case{"--model 8B --offload disk", {"--offload", "disk", "all-nvme"}},

@@ -36,6 +36,9 @@ TEST(GpuNames, AreThoseThatNvidiaSmiPrints) {
       {"NVIDIA GH200 480GB", "GH200-96GB"},
       {"NVIDIA GeForce RTX 2060", "RTX-2060-6GB"},
       {"NVIDIA A100-SXM4-80GB", "A100-SXM-80GB"},
+      {"A100 80", "A100-SXM-80GB"},
+      {"A100 40", "A100-SXM-40GB"},
+      {"a100 80 gb", "A100-SXM-80GB"},
       {"NVIDIA H100 80GB HBM3", "H100-SXM-80GB"},
       {"Tesla V100-SXM2-16GB", "V100-SXM-16GB"}};
   for (const auto& [name, gpu] : printed) EXPECT_EQ(find_gpu(built_in_profiles(), name).name, gpu) << name;

@@ -36,12 +36,12 @@ void check_tensor_parallel(const Model& model, const Training& training, const S
     reasons.push_back(fmt::format("DeepSpeed 0.19 refuses AutoTP for {}", shape.architecture));
   if (shape.key_value_heads % t != 0)
     reasons.push_back(
-        fmt::format("tensor parallel {} does not divide the {} key-value heads: AutoTP would leave some "
+        fmt::format("tensor parallel {} does not divide the {} key-value heads{}: AutoTP would leave some "
                     "ranks with fewer heads or none",
-                    t, shape.key_value_heads));
+                    t, shape.key_value_heads, if_inferred(model)));
   if (shape.intermediate_size % t != 0)
-    reasons.push_back(fmt::format("tensor parallel {} does not divide the feed-forward size {}", t,
-                                  shape.intermediate_size));
+    reasons.push_back(fmt::format("tensor parallel {} does not divide the feed-forward size {}{}", t,
+                                  shape.intermediate_size, if_inferred(model)));
   if (norms_each_head(model))
     reasons.emplace_back("AutoTP does not split query and key norms with a row of weights for each head");
   if (shape.experts && !s.experts.enabled)
@@ -198,19 +198,18 @@ void check_experts(const Model& model, const Training& training, const Strategy&
 /// Since when accelerate runs Ulysses with it. Source: accelerate 1.15 parallelism_config.py.
 constexpr DeepSpeedRelease kUlysses{0, 18, 2};
 
-void check_heads(const ModelShape& shape, std::int64_t ranks, Reasons& reasons) {
-  const std::int64_t heads = shape.attention_heads, key_value = shape.key_value_heads;
+void check_heads(const Model& model, std::int64_t ranks, Reasons& reasons) {
+  const std::int64_t heads = model.shape.attention_heads, key_value = model.shape.key_value_heads;
   if (heads % ranks != 0)
     reasons.push_back(fmt::format(
-        "sequence parallel {0} does not divide the {1} attention heads; DeepSpeed: Attention head count {1} "
-        "is not divisible by SP size {0}",
-        ranks, heads));
+        "sequence parallel {0} does not divide the {1} attention heads{2}; DeepSpeed: Attention head count "
+        "{1} is not divisible by SP size {0}",
+        ranks, heads, if_inferred(model)));
   if (key_value % ranks != 0 && ranks % key_value != 0)
     reasons.push_back(
-        fmt::format("sequence parallel {0} and the {1} key-value heads do not divide one another; DeepSpeed: "
-                    "KV attention "
-                    "head count {1} is not divisible by SP size {0} or vice versa",
-                    ranks, key_value));
+        fmt::format("sequence parallel {0} and the {1} key-value heads{2} do not divide one another; "
+                    "DeepSpeed: KV attention head count {1} is not divisible by SP size {0} or vice versa",
+                    ranks, key_value, if_inferred(model)));
 }
 
 void check_sequence_parallel(const Model& model, const Training& training, const Strategy& s,
@@ -222,7 +221,7 @@ void check_sequence_parallel(const Model& model, const Training& training, const
                                   to_text(kUlysses), to_text(training.deepspeed)));
   if (s.layout.tensor > 1)
     reasons.emplace_back("Ulysses' process groups leave none for AutoTP: one of --sp and --tp is 1");
-  check_heads(model.shape, ranks, reasons);
+  check_heads(model, ranks, reasons);
   if (training.sequence_length % ranks != 0)
     reasons.push_back(fmt::format(
         "sequence parallel {1} does not divide sequences of {0} tokens; DeepSpeed: batch's seqlen={0} isn't "

@@ -49,13 +49,16 @@ TEST_P(Solved, ThePlanThatItNamesFits) {
   EXPECT_EQ(fit.at("questions").at(0).at("strategy"), plan.at("recommended")) << next;
 }
 
-INSTANTIATE_TEST_SUITE_P(Fit, Solved,
-                         testing::Values("fit --solve micro-batch --model 8B --gpus 5 --mem 44",
-                                         "fit --solve sequence --model 8B --gpus 5 --mem 44 --zero 3",
-                                         "fit --solve gpus --model 8B --mem 44 --zero 1,2",
-                                         "fit --solve memory --model 1B --gpus 2 --zero 1,2",
-                                         "fit --solve host-memory --model 8B --gpus 4 --mem 24 --zero 3",
-                                         "fit --solve model --gpus 2 --mem 24 --zero 2 --offload none"));
+INSTANTIATE_TEST_SUITE_P(
+    Fit, Solved,
+    testing::Values("fit --solve micro-batch --model 8B --gpus 5 --mem 44",
+                    "fit --solve sequence --model 8B --gpus 5 --mem 44 --zero 3",
+                    "fit --solve gpus --model 8B --mem 44 --zero 1,2",
+                    "fit --solve memory --model 1B --gpus 2 --zero 1,2",
+                    "fit --solve host-memory --model 8B --gpus 4 --mem 24 --zero 3",
+                    "fit --solve vllm-memory --model 1B --gpus 2 --mem 48 --objective grpo "
+                    "--method lora --zero 2 --micro-batch 4",
+                    "fit --solve model --gpus 2 --mem 24 --zero 2 --offload none"));
 
 /// The top of the ladder is a plan that fits, too, and longer than what was found without its means.
 TEST(Fit, TheLongestOfTheLadderIsNamedAndFits) {
@@ -176,6 +179,84 @@ TEST(OomReport, WhatIsNoMessageIsBadInput) {
     EXPECT_EQ(result.out, "");
     EXPECT_THAT(result.err, HasSubstr("--"));
   }
+}
+
+// ---- what people ask for
+
+/// The share that holds every sequence of a generation lies between the least that starts and the most that
+/// fits.
+TEST(Asked, AShareForVllm) {
+  const std::string line =
+      "fit --solve vllm-memory --model Qwen3-4B --gpus 1 --gpu A100-SXM-80GB --objective grpo --method lora "
+      "--seq 4096 "
+      "--micro-batch 8 --framework torch --zero 0";
+  const json question = json::parse(in_process(line + " --json").out).at("questions").at(0);
+  const double most = question.at("answer").get<double>() / 100;
+  const json shares = question.at("shares");
+  ASSERT_FALSE(shares.at("holds_all").is_null());
+  EXPECT_LE(shares.at("starts"), shares.at("holds_all"));
+  EXPECT_LE(shares.at("holds_all").get<double>(), most);
+  EXPECT_THAT(in_process(line).out,
+              HasSubstr(fmt::format("{:.2f} holds all 8 sequences of a generation at once; up to "
+                                    "{:.2f} fits",
+                                    shares.at("holds_all").get<double>(), most)));
+  const Result without = in_process("fit --solve vllm-memory --model 8B --gpus 1");
+  EXPECT_EQ(without.status, 2);
+  EXPECT_THAT(without.err, HasSubstr("--objective grpo"));
+}
+
+TEST(Asked, GpusWithinATime) {
+  const std::string line =
+      "fit --within 14d --tokens 100B --model Qwen3-14B --gpu H100-SXM-80GB --seq 4k --price 2.2/h";
+  const Result result = in_process(line + " --json");
+  ASSERT_EQ(result.status, 0) << result.err;
+  const json deadline = json::parse(result.out).at("deadline");
+  const std::int64_t fewest = deadline.at("fewest");
+  const json& runs = deadline.at("runs");
+  std::int64_t below = 0;
+  for (const json& run : runs) {
+    const bool in_time = run.at("seconds").get<double>() <= deadline.at("within_seconds").get<double>();
+    EXPECT_EQ(in_time, run.at("gpus").get<std::int64_t>() >= fewest) << run.dump();
+    if (!in_time) below = run.at("gpus");
+    if (in_time && run.at("gpus") == deadline.at("cheapest"))
+      for (const json& other : runs)
+        if (other.at("seconds") <= deadline.at("within_seconds"))
+          EXPECT_LE(run.at("gpu_hours"), other.at("gpu_hours"));
+    EXPECT_NEAR(run.at("cost"), run.at("gpu_hours").get<double>() * 2.2, 1);
+  }
+  EXPECT_EQ(fewest - below, 8);  // whole nodes: the one before is not in time
+  // The plan that it names takes as long.
+  const json plan = report(next_line(in_process(line).out));
+  EXPECT_FALSE(plan.at("recommended").is_null());
+  EXPECT_EQ(in_process(line + " --gpus 8").status, 1);
+  EXPECT_EQ(in_process("fit --within 14d --model 8B --gpus 8").status, 2);
+}
+
+TEST(Asked, ThreeLengthsEachLonger) {
+  const json rows =
+      json::parse(in_process("fit --solve sequence --model Qwen3-8B --gpus 2 --mem 48 --json").out)
+          .at("questions")
+          .at(0)
+          .at("lengths");
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_LE(rows[0].at("value"), rows[1].at("value"));
+  EXPECT_LE(rows[1].at("value"), rows[2].at("value"));
+  EXPECT_THAT(rows[1].at("options").get<std::string>(), HasSubstr("--fused-loss"));
+}
+
+/// A part of a node has its share of the host; whole nodes are filled.
+TEST(Asked, GpusComeInNodes) {
+  const json all = report("--model 8B --gpus 128 --gpu H100-SXM-80GB").at("cluster");
+  EXPECT_EQ(all.at("nodes"), 16);
+  EXPECT_EQ(all.at("gpus_per_node"), 8);
+  EXPECT_EQ(report("--model 8B --gpus 12 --gpu H100-SXM-80GB").at("cluster").at("nodes"), 1);
+  EXPECT_EQ(report("--model 8B --gpus 128 --nodes 1 --gpu H100-SXM-80GB").at("cluster").at("nodes"), 1);
+  const std::string next = next_line(
+      in_process("fit --solve gpus --model Qwen3-32B --gpu A100-SXM-80GB --zero 3 --offload all").out);
+  const json cluster = report(next).at("cluster");
+  EXPECT_EQ(cluster.at("host_memory_bytes_per_node").get<std::int64_t>(),
+            cluster.at("gpus").get<std::int64_t>() * (std::int64_t{128} << 30))
+      << next;
 }
 
 }  // namespace

@@ -111,6 +111,49 @@ TEST(Options, EveryValueReachesItsField) {
   EXPECT_TRUE(o.no_color);
 }
 
+TEST(Options, CountsAreReadAsPeopleWriteThem) {
+  for (const auto& [text, tokens] : {std::pair("100B", 100'000'000'000),
+                                     {"1e11", 100'000'000'000},
+                                     {"100e9", 100'000'000'000},
+                                     {"1.5T", 1'500'000'000'000},
+                                     {"0.5b", 500'000'000},
+                                     {"2.5e3", 2500},
+                                     {"7", 7},
+                                     {"300k", 300'000},
+                                     {"1E+6", 1'000'000}})
+    EXPECT_EQ(parsed(fmt::format("--model 8B --tokens {}", text)).budget.tokens, tokens) << text;
+  for (const char* text : {"1.5", "1e-3", "-7", "", "B", "1x", "1e", "1ee3", "1.2.3", "9999T", "0", "1e999",
+                           "0x10", "99999999999999999999"})
+    EXPECT_THROW(static_cast<void>(parse_options({"--model", "8B", "--tokens", text})), InputError) << text;
+}
+
+TEST(Options, LengthsCountInPowersOfTwo) {
+  for (const auto& [text, length] : {std::pair("8k", 8192),
+                                     {"32K", 32'768},
+                                     {"1M", 1'048'576},
+                                     {"1.5k", 1536},
+                                     {"8000", 8000},
+                                     {"8e3", 8000}}) {
+    EXPECT_EQ(parsed(fmt::format("--model 8B --seq {}", text)).training.sequence_length, length) << text;
+    EXPECT_EQ(parsed(fmt::format("--model 8B --generate {}", text)).training.beside.new_tokens, length)
+        << text;
+  }
+  // A global batch counts samples, which people may take for tokens.
+  EXPECT_THROW(static_cast<void>(parsed("--model 8B --global-batch 4M")), InputError);
+}
+
+TEST(Options, PricesAndMemoryMayHaveTheirUnits) {
+  for (const char* text : {"2.2", "2.2/h", "$2.2", "$2.2/hr", "2.2/hour"})
+    EXPECT_DOUBLE_EQ(parsed(fmt::format("--model 8B --tokens 1B --price {}", text)).budget.price.value(), 2.2)
+        << text;
+  for (const char* text : {"2.2/d", "free", "-1", "2.2/h/h"})
+    EXPECT_THROW(static_cast<void>(parsed(fmt::format("--model 8B --tokens 1B --price {}", text))),
+                 InputError)
+        << text;
+  EXPECT_EQ(parsed("--model 8B --mem 81559MiB").cluster.memory, kMiB * 81'559);
+  EXPECT_THROW(static_cast<void>(parsed("--model 8B --mem 80GB")), InputError);
+}
+
 TEST(Options, OfRolloutsSetThem) {
   const Rollout r = parsed(
                         "--model 8B --objective grpo --generations 16 --completion-length 1024 "
