@@ -1,5 +1,6 @@
 #pragma once
-// How many GPUs train so many tokens in a given time: the fewest, the cheapest, the fastest. docs/fit.md
+// Finds how many GPUs train a number of tokens in a given time: the fewest, the cheapest, the fastest.
+// docs/fit.md
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +12,7 @@
 
 namespace zplan {
 
-/// A run on so many GPUs, as its fastest plan trains it.
+/// Holds a run on a number of GPUs, as its fastest plan trains it.
 struct TimedRun {
   std::int64_t gpus{};
   Question question;  ///< pinned to the plan

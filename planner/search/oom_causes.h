@@ -1,6 +1,6 @@
 #pragma once
 // Why a run ended out of memory though its plan fits: each way in which it can differ from the plan is
-// simulated, and held against the figures of the message. docs/fit.md
+// simulated, and compared with the figures of the message. docs/fit.md
 
 #include <optional>
 #include <string>
@@ -17,8 +17,8 @@ struct OomExplanation {
   std::string check;  ///< what to look at, or to write, in the training script
   std::vector<std::string> evidence;
   std::string options;  ///< of zplan, for what ran; empty where none says it
-  /// Of the simulated run from the message, as a share of the allocator's memory; absent where the message
-  /// alone speaks for it.
+  /// Distance of the simulated run from the message, as a share of the allocator's memory; absent where the
+  /// message alone speaks for it.
   std::optional<double> distance;
   std::optional<Bytes> gains;  ///< what the change frees on each GPU
 };
