@@ -9,6 +9,7 @@
 #include "cli/report/memory_snapshot.h"
 #include "cli/report/report.h"
 #include "cli/report/trace_json.h"
+#include "models/base/error.h"
 #include "planner/plan/rank_history.h"
 #include "planner/plan/step_trace.h"
 
@@ -19,7 +20,11 @@ namespace {
 void write_and_say(const std::string& file, const std::string& text, std::string_view option,
                    const std::string& what, std::ostream& err) {
   if (file.empty()) return;
-  write_file(file, text, option);
+  try {
+    write_file(file, text, option);
+  } catch (const InputError& error) {  // unlike other files, none of these goes to stdout
+    throw InputError(error.place(), error.found(), "accepted: a file in a folder that can be written");
+  }
   err << fmt::format("zplan: wrote {}: {}\n", file, what);
 }
 
@@ -37,7 +42,7 @@ void write_exports(const Report& report, std::ostream& err) {
   }
   if (!options.trace.empty()) {
     const StepTrace trace = step_trace(question.model, question.cluster, question.training, plan);
-    write_and_say(options.trace, json_text(trace_json(trace, plan, question)), "--trace",
+    write_and_say(options.trace, trace_json(trace, plan, question).dump() + "\n", "--trace",
                   fmt::format("a step of {}, for ui.perfetto.dev", plan.id()), err);
   }
   if (!options.html.empty())

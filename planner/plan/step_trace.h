@@ -48,7 +48,7 @@ struct StepTrace {
 };
 
 /// Is the number of equal micro-steps that are written out.
-inline constexpr std::int64_t kMostWrittenMicroSteps = 16;
+inline constexpr std::int64_t kMostWrittenMicroSteps = 4;
 
 /// Returns the step of the slowest rank of `plan`, which was made for this question.
 [[nodiscard]] StepTrace step_trace(const Model& model, const Cluster& cluster, const Training& training,

@@ -322,7 +322,9 @@ class Refusals(unittest.TestCase):
 
     def test_a_folder_that_is_not_there(self):
         for option in ("--snapshot", "--trace", "--html"):
-            self.assertTrue(self.refused(option, "/nowhere/at/all").startswith(f"zplan: {option}: "))
+            said = self.refused(option, "/nowhere/at/all")
+            self.assertTrue(said.startswith(f"zplan: {option}: "))
+            self.assertTrue(said.endswith("accepted: a file in a folder that can be written\n"))
 
 
 if __name__ == "__main__":
