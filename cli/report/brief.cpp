@@ -537,7 +537,11 @@ void add_next(Document& doc, const Report& report, const Screen& screen, std::si
   add_commands(doc, next_commands(report), screen);
   const Plan* plan = report.answer.recommended();
   if (plan == nullptr || notes == 0) return;
-  const std::vector<std::string> all = config_notes(*plan, report);
+  std::vector<std::string> all = config_notes(*plan, report);
+  // The settings say how it checkpoints.
+  std::erase_if(all, [](const std::string& each) {
+    return each.starts_with("activation checkpointing is the training script's");
+  });
   if (report.options.recipes.empty())
     add_cut(doc, "  Script   ", fmt::format("{}", fmt::join(script_calls(script_of(*plan, report)), ", ")),
             screen, notes + 2);

@@ -407,7 +407,7 @@ std::string comparison_title(const Report& report) {
   std::string title =
       saved != nullptr
           ? fmt::format("Differences are from {}, by zplan {}", saved->file, saved->version)
-          : fmt::format("Differences are from {}; * marks the best of a line; memory is split at each peak",
+          : fmt::format("Differences are from {}; memory is split at each peak; * marks the best of a line",
                         report.comparison->baseline);
   if (report.options.differences)
     title += fmt::format("; {} {} in which all are alike {} left out", left_out,

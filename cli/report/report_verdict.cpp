@@ -129,8 +129,9 @@ std::string trainer_line(const Report& report) {
 
 std::vector<std::string> next_of_plan(const Report& report, const Plan& plan) {
   if (std::string line = trainer_line(report); !line.empty()) return {std::move(line)};
-  std::vector<std::string> commands = advised_commands(report);
+  std::vector<std::string> commands;
   if (report.found != nullptr && !report.found->best.empty()) commands.push_back(pinned_command(report));
+  std::ranges::move(advised_commands(report), std::back_inserter(commands));
   const std::vector<std::string> of_recipe = recipe_commands(report);
   commands.insert(commands.end(), of_recipe.begin(), of_recipe.end());
   const std::string config = config_path(plan, report);
