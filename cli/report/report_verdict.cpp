@@ -131,13 +131,15 @@ std::vector<std::string> next_of_plan(const Report& report, const Plan& plan) {
   if (std::string line = trainer_line(report); !line.empty()) return {std::move(line)};
   std::vector<std::string> commands;
   if (report.found != nullptr && !report.found->best.empty()) commands.push_back(pinned_command(report));
-  std::ranges::move(advised_commands(report), std::back_inserter(commands));
+  const std::vector<std::string> advised = advised_commands(report);
+  if (report.options.recipes.empty()) commands.insert(commands.end(), advised.begin(), advised.end());
   const std::vector<std::string> of_recipe = recipe_commands(report);
   commands.insert(commands.end(), of_recipe.begin(), of_recipe.end());
   const std::string config = config_path(plan, report);
   if (of_recipe.empty() && report.options.emit.empty() && !spec(plan.framework).config_file.empty())
     commands.push_back(command_line(with_options(report.arguments, {{"--emit", config}, {"--explain", ""}})));
   if (of_recipe.empty()) commands.push_back(next_line(plan, report));
+  if (!report.options.recipes.empty()) commands.insert(commands.end(), advised.begin(), advised.end());
   return commands;
 }
 
