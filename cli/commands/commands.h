@@ -80,10 +80,6 @@ struct CatalogueAction {
 };
 [[nodiscard]] CatalogueAction catalogue_action(const Options& options);
 
-/// True if the first argument names a program of its own: "bench" or "gui".
-/// Returns what a search tries, but for what options pin.
-[[nodiscard]] Scope search_scope(const Options& options, const SearchSpace& space);
-
 [[nodiscard]] bool is_program(const std::vector<std::string>& arguments);
 
 /// Becomes the program that the first argument names. `zplan bench --profile FILE` waits for zplan-bench

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
+#include "cli/options/open_levers.h"
 #include "cli/options/request.h"
 #include "cli/report/fit_report.h"
 #include "cli/scenarios/scenario_plan.h"

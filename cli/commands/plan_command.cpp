@@ -25,23 +25,6 @@
 
 namespace zplan {
 
-Scope search_scope(const Options& options, const SearchSpace& space) {
-  Scope scope;
-  scope.frameworks.clear();
-  for (const auto& [framework, name] : EnumNames<Framework>::table) scope.frameworks.push_back(framework);
-  if (options.has("--framework")) scope.frameworks = {options.training.framework};
-  if (options.has("--checkpointing"))
-    scope.checkpointing = {space.checkpointing};
-  else if (!options.recipes.empty())  // no trainer's config has another
-    scope.checkpointing = {Checkpointing::none, Checkpointing::full};
-  if (options.has("--buckets")) scope.buckets = {space.buckets};
-  if (options.has("--micro-batch") && space.micro_batch_size)
-    scope.micro_batch_sizes = {*space.micro_batch_size};
-  if (space.gradient_accumulation_steps) scope.accumulations = {*space.gradient_accumulation_steps};
-  scope.global_batch_size = space.global_batch_size;
-  return scope;
-}
-
 namespace {
 
 /// Set by Ctrl-C, which reaches nothing but what is static.

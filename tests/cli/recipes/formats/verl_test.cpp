@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::string kGrpo =
+const std::string kGroups =
     "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=1024 "
     "data.max_prompt_length=512 data.max_response_length=1024 actor_rollout_ref.model.path=Qwen/Qwen3-8B "
     "actor_rollout_ref.actor.ppo_mini_batch_size=256 "
@@ -23,7 +23,7 @@ const std::string kGrpo =
 
 TEST(Verl, ReadsGroupsOfCompletions) {
   const Folder folder;
-  const json r = report("--recipe " + folder.write("run.sh", kGrpo + "\n") + " --gpu H100");
+  const json r = report("--recipe " + folder.write("run.sh", kGroups + "\n") + " --gpu H100");
   const json& t = r.at("training");
   EXPECT_EQ(t.at("objective"), "grpo");
   EXPECT_EQ(t.at("sequence_length"), 1536);
@@ -37,18 +37,18 @@ TEST(Verl, ReadsGroupsOfCompletions) {
 
 TEST(Verl, PrintsItsAnswer) {
   const Folder folder;
-  const std::string file = folder.write("run.sh", kGrpo + "\n");
+  const std::string file = folder.write("run.sh", kGroups + "\n");
   EXPECT_THAT(in_process("--recipe " + file + " --gpu H100").out, HasSubstr("grpo by full fine-tuning"));
 }
 
 TEST(Verl, NamesWhatItDoesNotPlan) {
   const Folder folder;
-  const std::string offloads = kGrpo +
+  const std::string offloads = kGroups +
                                " actor_rollout_ref.actor.fsdp_config.param_offload=True "
                                "actor_rollout_ref.actor.use_dynamic_bsz=True";
   const json r = report("--recipe " + folder.write("run.sh", offloads + "\n") + " --gpu H100");
   EXPECT_EQ(r.at("recipes").at(0).at("not_planned").size(), 3U);
-  const std::string megatron = folder.write("m.sh", kGrpo + " actor_rollout_ref.actor.strategy=megatron\n");
+  const std::string megatron = folder.write("m.sh", kGroups + " actor_rollout_ref.actor.strategy=megatron\n");
   EXPECT_THAT(in_process("--recipe " + megatron + " --gpu H100").err, HasSubstr("Megatron-Core"));
 }
 
