@@ -38,6 +38,7 @@ __all__ = [
     "Instance",
     "JudgedRecord",
     "Launch",
+    "LengthRow",
     "Lever",
     "Link",
     "LintPlan",
@@ -588,6 +589,18 @@ class Launch(Value):
     swift: str | None
     accelerate: str | None
     torchtitan: str | None
+
+@dataclass(init=False, repr=False, eq=False)
+class LengthRow(Value):
+    """The longest sequence with some means: no loss of speed, levers, everything."""
+    strategy: str
+    required: int
+    host: int
+    step: float
+    tokens_per_second: float
+    means: str
+    options: str
+    value: int | None
 
 @dataclass(init=False, repr=False, eq=False)
 class Lever(Value):
@@ -1223,6 +1236,12 @@ class Training(Value):
     objective: str = 'sft'
     # of training on completions that the model generates
     rollout: dict[str, Any] | None = None
+    # of gkd
+    distillation: dict[str, Any] | None = None
+    # layers that train while all else is frozen
+    trained_layers: tuple[int, ...] = ()
+    # tower and projector train whole beside the adapters
+    trains_tower: bool | None = None
     # TRL's head without logits
     fused_head: bool = False
     # what the loss shifts, where it is not labels
