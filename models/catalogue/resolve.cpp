@@ -126,7 +126,8 @@ Model user_model(const CatalogueEntry& entry) {
 Model meant_model(std::string_view text, const NameMeaning& meaning) {
   Model model = catalogue_model(*meaning.entry);
   if (!meaning.why.empty()) {
-    model.name = text;
+    // A repository keeps its own name; another spelling of an entry's is that entry.
+    if (is_hub_id(text) && text.find('/') != std::string_view::npos) model.name = text;
     model.read_as = meaning_in_words(text, meaning);
   }
   if (meaning.packed != nullptr) model.stored_as = meaning.packed->method;

@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"--model 8B --objective dpo --mini-batches 2",
              {"--mini-batches", "dpo", "with --objective ppo"}},
         Case{"--model 8B --objective grpo --rollout-batch 2", {"--rollout-batch", "with --objective ppo"}},
-        Case{"--model 8B --completion-length 64", {"--completion-length", "grpo or ppo"}},
+        Case{"--model 8B --completion-length 64", {"--completion-length", "grpo, ppo or gkd"}},
         Case{"--model 8B --objective ppo --value-model 8X", {"--value-model", "8X"}},
         Case{"--model 8B --objective ppo --reward-model none-such-model",
              {"--reward-model", "none-such-model"}},

@@ -39,9 +39,8 @@ RecipeOptions with_adapters(const RecipePlace& place) {
   return place.row.option == "--lora-targets" ? as_targets(place) : as_text(place);
 }
 
-RecipeOptions packed(const RecipePlace& place) {
-  return place.boolean().value_or(true) ? RecipeOptions{{"--batching", "packed"}} : RecipeOptions{};
-}
+/// Full rows are what plans have.
+RecipeOptions packed(const RecipePlace& /*place*/) { return {}; }
 
 RecipeOptions optimizer_offload(const RecipePlace& place) {
   return place.boolean().value_or(true) ? RecipeOptions{{"--offload", "optimizer"}} : RecipeOptions{};
@@ -103,7 +102,7 @@ std::vector<RecipeRow> openrlhf_rows() {
       {"ds.lora.rank", "lora_rank", "--method", adapters},
       {"ds.lora.target_modules", "target_modules", "--lora-targets", with_adapters},
       {"ds.lora.dropout", "lora_dropout", "--lora-dropout", with_adapters},
-      {"ds.packing_samples", "packing_samples", "--batching", packed},
+      {"ds.packing_samples", "packing_samples", "", packed},
       {"ds.use_liger_kernel", "use_liger_kernel", "--kernels", liger},
       {"ds.tensor_parallel_size", "ds_tensor_parallel_size", "--tp", as_text},
       {"ds.ring_attn_size", "ring_attn_size", "", only_one},

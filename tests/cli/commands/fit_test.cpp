@@ -252,7 +252,7 @@ TEST(Asked, GpusComeInNodes) {
   EXPECT_EQ(report("--model 8B --gpus 12 --gpu H100-SXM-80GB").at("cluster").at("nodes"), 1);
   EXPECT_EQ(report("--model 8B --gpus 128 --nodes 1 --gpu H100-SXM-80GB").at("cluster").at("nodes"), 1);
   const std::string next = next_line(
-      in_process("fit --solve gpus --model Qwen3-32B --gpu A100-SXM-80GB --zero 3 --offload all").out);
+      in_detail("fit --solve gpus --model Qwen3-32B --gpu A100-SXM-80GB --zero 3 --offload all").out);
   const json cluster = report(next).at("cluster");
   EXPECT_EQ(cluster.at("host_memory_bytes_per_node").get<std::int64_t>(),
             cluster.at("gpus").get<std::int64_t>() * (std::int64_t{128} << 30))

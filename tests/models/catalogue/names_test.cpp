@@ -70,7 +70,7 @@ TEST(Names, OfOtherShapesAreNeverDerived) {
 
 TEST(Names, AReportSaysWhichModelIsPlanned) {
   const Model copy = resolve_model("unsloth/Qwen3-14B-unsloth-bnb-4bit", {});
-  EXPECT_EQ(copy.name, "Qwen/Qwen3-14B");
+  EXPECT_EQ(copy.name, "unsloth/Qwen3-14B-unsloth-bnb-4bit");
   EXPECT_EQ(copy.read_as,
             "unsloth/Qwen3-14B-unsloth-bnb-4bit is planned as Qwen/Qwen3-14B, a packed copy of it");
   EXPECT_EQ(copy.stored_as, "bitsandbytes");

@@ -29,7 +29,7 @@ TEST(Verl, ReadsGroupsOfCompletions) {
   EXPECT_EQ(t.at("sequence_length"), 1536);
   EXPECT_EQ(r.at("cluster").at("gpus"), 8);
   const json& plan = r.at("plans").at(0);
-  EXPECT_EQ(plan.at("framework"), "fsdp");
+  EXPECT_EQ(plan.at("strategy").at("framework"), "fsdp");
   EXPECT_EQ(plan.at("strategy").at("micro_batch_size"), 8);
   EXPECT_EQ(plan.at("strategy").at("global_batch_size"), 1280);
   EXPECT_TRUE(r.at("recipes").at(0).at("unknown").empty());
