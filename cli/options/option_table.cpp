@@ -178,9 +178,6 @@ const std::vector<OptionSpec>& option_table() {
   constexpr CommandSet kAllButImport = kPlanning | bench | gui | models | hardware | completion;
   constexpr CommandSet kAll = kAllButImport | hardware_import;
 
-  static const std::string kOptimizerHelp =
-      fmt::format("optimizer: {} [adamw]", fmt::join(all_names<Optimizer>(), ", "));
-
   using Conditions = std::vector<Condition>;
   const Conditions kNone;
   const Conditions kAdapters{{{"--method"}, {"lora", "qlora"}}}, kPacked{{{"--method"}, {"qlora"}}};
@@ -478,7 +475,10 @@ const std::vector<OptionSpec>& option_table() {
        several(special(OptionKind::word, set_trainers, trainer_names(), false))},
       {"--precision", "bf16|fp16|fp32", kTraining, kPlanning, "Precision",
        "type that the model computes in [bf16]", word(training(&Training::precision))},
-      {"--optimizer", "NAME", kTraining, kPlanning, "Optimizer", kOptimizerHelp,
+      {"--optimizer", "NAME", kTraining, kPlanning, "Optimizer",
+       "optimizer: adamw, adamw8bit, adamw4bit, adamw32bit, paged_adamw8bit, paged_adamw32bit, sgd, "
+       "sgd-momentum, "
+       "adafactor, lion, lion8bit, lion32bit, paged_lion8bit, paged_lion32bit, muon [adamw]",
        open(word(training(&Training::optimizer)))},
       {"--no-master-weights", "", kTraining, kPlanning, "No fp32 master weights",
        "keep no fp32 copy of 16-bit weights", flag(training(&Training::master_weights), false)},

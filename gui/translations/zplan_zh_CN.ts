@@ -1989,8 +1989,8 @@
         <translation>模型计算所用的数据类型 [bf16]</translation>
     </message>
     <message>
-        <source>optimizer: adamw, adamw8bit, adamw4bit, sgd, sgd-momentum, adafactor, lion, muon [adamw]</source>
-        <translation>优化器：adamw、adamw8bit、adamw4bit、sgd、sgd-momentum、adafactor、lion、muon [adamw]</translation>
+        <source>optimizer: adamw, adamw8bit, adamw4bit, adamw32bit, paged_adamw8bit, paged_adamw32bit, sgd, sgd-momentum, adafactor, lion, lion8bit, lion32bit, paged_lion8bit, paged_lion32bit, muon [adamw]</source>
+        <translation>优化器：adamw、adamw8bit、adamw4bit、adamw32bit、paged_adamw8bit、paged_adamw32bit、sgd、sgd-momentum、adafactor、lion、lion8bit、lion32bit、paged_lion8bit、paged_lion32bit、muon [adamw]</translation>
     </message>
     <message>
         <source>keep no fp32 copy of 16-bit weights</source>
