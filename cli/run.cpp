@@ -85,7 +85,7 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
   if (typed.version) return out << version_text(), kFits;
   const Options options = without_missing(with_recipes(typed), environment);
   std::vector<std::string> suggested = words;  // commands that a report suggests answer on one screen
-  std::erase(suggested, "--verbose");
+  std::erase_if(suggested, [](const std::string& each) { return each == "--verbose" || each == "--json"; });
   return run_command({options, suggested, environment, style_of(options, environment), out, err});
 }
 

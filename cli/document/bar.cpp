@@ -6,7 +6,7 @@
 namespace zplan {
 
 const BarGlyphs& bar_glyphs(bool unicode) {
-  static constexpr BarGlyphs kBlocks{{"█", "▓", "▒", "░", "·"}, " ", "▕", "▏"};
+  static constexpr BarGlyphs kBlocks{{"\u2588", "\u2593", "\u2592", "\u2591", "·"}, " ", "\u2595", "\u258f"};
   static constexpr BarGlyphs kAscii{{"#", "=", "+", "-", "."}, " ", "|", "|"};
   return unicode ? kBlocks : kAscii;
 }

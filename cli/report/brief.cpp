@@ -66,7 +66,7 @@ struct Extent {
 };
 
 std::string_view mark(bool fits, bool unicode) {
-  if (unicode) return fits ? "✓" : "✗";
+  if (unicode) return fits ? "\u2713" : "\u2717";
   return fits ? "+" : "x";
 }
 

@@ -436,7 +436,7 @@ std::vector<std::string> fit_commands(const FitReport& report) {
 Document brief_fit_of(const FitReport& report, const Screen& screen, std::size_t rows, std::size_t reasons) {
   Document doc;
   const bool fits = has_answer(report);
-  const std::string sign = screen.unicode ? (fits ? "✓" : "✗") : (fits ? "+" : "x");
+  const std::string sign = screen.unicode ? (fits ? "\u2713" : "\u2717") : (fits ? "+" : "x");
   doc.paragraph(sign + " ", brief_answer(report), fits ? Tone::good : Tone::bad, sign);
   for (const std::string& each : report.warnings) doc.paragraph("! ", each);
   doc.line();

@@ -1434,7 +1434,7 @@
     </message>
     <message>
         <source>Added blocks</source>
-        <translation>新增的层</translation>
+        <translation>添加的层</translation>
     </message>
     <message>
         <source>layers that are added as copies, one behind each of N groups, and train alone (LLaMA Pro) [none]</source>
@@ -1442,27 +1442,27 @@
     </message>
     <message>
         <source>Teacher</source>
-        <translation>教师模型</translation>
+        <translation>teacher 模型</translation>
     </message>
     <message>
         <source>frozen model whose probabilities are learnt under gkd, named as in --model</source>
-        <translation>gkd 下要学习其概率的冻结模型，名称同 --model</translation>
+        <translation>gkd 下给出概率的冻结模型，名称同 --model</translation>
     </message>
     <message>
         <source>Divergence</source>
-        <translation>散度</translation>
+        <translation>divergence</translation>
     </message>
     <message>
         <source>divergence of student and teacher under gkd: Jensen-Shannon&apos;s of their mixture (0 &lt; beta &lt; 1), or Kullback-Leibler&apos;s forward (beta 0) or reverse (beta 1) [mixture]</source>
-        <translation>gkd 下学生与教师的散度：二者混合的 Jensen-Shannon 散度（0 &lt; beta &lt; 1），或正向（beta 0）、反向（beta 1）的 Kullback-Leibler 散度 [mixture]</translation>
+        <translation>gkd 下student与teacher的divergence：混合的 Jensen-Shannon divergence（0 &lt; beta &lt; 1），或正向（beta 0）、反向（beta 1）的 Kullback-Leibler divergence [mixture]</translation>
     </message>
     <message>
         <source>Teacher&apos;s tokens</source>
-        <translation>教师的词元</translation>
+        <translation>teacher的词元</translation>
     </message>
     <message>
         <source>most probable tokens of the teacher that gkd&apos;s loss is of (gkd_logits_topk) [the whole vocabulary]</source>
-        <translation>gkd 的损失所用的教师最可能的词元数（gkd_logits_topk）[整个词表]</translation>
+        <translation>gkd 的损失所用的teacher最可能的词元数（gkd_logits_topk）[整个词表]</translation>
     </message>
     <message>
         <source>Labels&apos; loss</source>
@@ -1826,11 +1826,11 @@
     </message>
     <message>
         <source>training objective: next tokens (sft), pairs of answers (dpo, orpo, simpo, reward), single answers (kto), generated completions (grpo; ppo, which trains a value model too), a teacher&apos;s probabilities (gkd) [sft]</source>
-        <translation>训练目标：下一个词元、成对回答（dpo、orpo、simpo、reward）、单个回答（kto）、对自行生成的回答的奖励（grpo；ppo 同时训练价值模型）或教师模型的概率（gkd）[sft]</translation>
+        <translation>训练目标：下一个词元、成对回答（dpo、orpo、simpo、reward）、单个回答（kto）、对自行生成的回答的奖励（grpo；ppo 同时训练价值模型）或teacher 模型的概率（gkd）[sft]</translation>
     </message>
     <message>
         <source>reference model of dpo, kto, grpo and ppo: copy, adapters-off, adapter (a frozen copy of the adapters), precomputed, none (grpo); gkd&apos;s teacher: copy (--teacher), adapters-off (the student), none (on a server) [adapters-off, without adapters copy; grpo: none; gkd: copy]</source>
-        <translation>dpo、kto、grpo 和 ppo 的参考：copy、adapters-off、adapter（适配器的冻结副本）、precomputed、none（grpo）；gkd 的教师：copy（--teacher）、adapters-off（学生自身）、none（在服务器上）[adapters-off，无适配器时 copy；grpo：none；gkd：copy]</translation>
+        <translation>dpo、kto、grpo 和 ppo 的参考：copy、adapters-off、adapter（适配器的冻结副本）、precomputed、none（grpo）；gkd 的teacher：copy（--teacher）、adapters-off（模型自身）、none（server）[adapters-off，无适配器时 copy；grpo：none；gkd：copy]</translation>
     </message>
     <message>
         <source>completions that grpo generates for each prompt [8]</source>

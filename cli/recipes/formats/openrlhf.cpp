@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/options/command_line.h"
+#include "cli/base/values.h"
 #include "cli/recipes/recipe_table.h"
 #include "models/base/error.h"
 
