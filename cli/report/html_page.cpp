@@ -141,7 +141,7 @@ class Page {
     add("<title>zplan: {}</title>\n<style>\n{}</style>\n</head>\n<body>\n",
         escaped(text_of(report_.at("model").at("name"))), embedded::page_style.front().text);
     add("<header>\n<h1><span class=\"mark {}\" aria-hidden=\"true\">{}</span> {}</h1>\n",
-        fits() ? "good" : "bad", fits() ? "✓" : "✗", escaped(verdict()));
+        fits() ? "good" : "bad", fits() ? "\u2713" : "\u2717", escaped(verdict()));
     add("<p>{}</p>\n", escaped(question()));
     if (const Json& other = report_.at("alternative"); !other.is_null()) {
       const std::string change = text_of(other.at("change"));

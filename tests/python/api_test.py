@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+import re
 import unittest
 
 import zplan
@@ -53,6 +54,15 @@ def asked_of_package(asked):
         return None, str(error)
 
 
+def without_commands(text):
+    """A report without the commands that it suggests, which repeat how options were typed."""
+    return re.sub(r'"command": "(?:[^"\\]|\\.)*"', '"command": ""', text)
+
+
+def beside_commands(found):
+    return [each for each in found if ".command:" not in each]
+
+
 class SameAnswers(unittest.TestCase):
     def compare(self, asked):
         status, out, err = command_line("plan", *words_of(asked), "--json")
@@ -60,8 +70,8 @@ class SameAnswers(unittest.TestCase):
         if status == 2:
             self.assertEqual(f"zplan: {sentence}\n", err, asked)
             return "refused"
-        self.assertEqual(answer.json, out, asked)
-        self.assertEqual(differences(document_of(out), answer), [], asked)
+        self.assertEqual(without_commands(answer.json), without_commands(out), asked)
+        self.assertEqual(beside_commands(differences(document_of(out), answer)), [], asked)
         self.assertEqual(answer.ok, status == 0, asked)
         return "answered"
 
@@ -73,7 +83,7 @@ class SameAnswers(unittest.TestCase):
 
     def same(self, answer, *words):
         status, out, _ = command_line(*words)
-        self.assertEqual(differences(document_of(out), answer), [])
+        self.assertEqual(beside_commands(differences(document_of(out), answer)), [])
         self.assertEqual(answer.ok, status == 0)
 
     def test_compare(self):
