@@ -145,7 +145,7 @@ class Page {
     add("<p>{}</p>\n", escaped(question()));
     if (const Json& other = report_.at("alternative"); !other.is_null()) {
       const std::string change = text_of(other.at("change"));
-      add("<p><span class=\"good\" aria-hidden=\"true\">✓</span> It fits with {}{}: {}, {}.</p>\n",
+      add("<p><span class=\"good\" aria-hidden=\"true\">\u2713</span> It fits with {}{}: {}, {}.</p>\n",
           escaped(text_of(other.at("plan").at("id"))),
           change.empty() ? std::string() : fmt::format(" (<code>{}</code>)", escaped(change)),
           escaped(needs(other.at("plan"))), escaped(speed(other.at("plan"))));
