@@ -154,29 +154,6 @@ Tensor of_completions(Program& p, const Tensor& x) {
   return cat(p.torch, {slice(p.torch, x, 1, completion_tokens(p.training))}, 0);
 }
 
-/// torch.logsumexp over the last dimension of x [c, V], which its backward subtracts from again: [c]. Source:
-/// torch 2.11 aten/src/ATen/native/ReduceOps.cpp logsumexp_out_impl, FunctionsManual.cpp logsumexp_backward.
-Tensor log_sum_of_exponentials(Autograd& torch, const Tensor& x) {
-  const auto node = torch.node({&x});
-  const Layout reduced = Layout::contiguous({x.size(0)});
-  const Tensor result = torch.make(reduced, x.type);
-  {
-    const Tensor largest = torch.kernel({&x}, reduced, x.type);
-    const Tensor difference = torch.kernel({&x, &largest}, Layout::contiguous(x.layout.sizes), x.type);
-    torch.change(difference);
-    torch.change(result, &difference);
-  }
-  if (!node) return result;
-  node->backward = [&torch, kept = torch.save(x), sum = torch.save(result)](Tensors&) {
-    const Tensor held = kept.get(), of_row = sum.get();
-    const Layout whole = Layout::contiguous(held.layout.sizes);
-    const Tensor difference = torch.kernel({&held, &of_row}, whole, held.type);
-    const Tensor exponential = torch.kernel({&difference}, whole, held.type);
-    return Tensors{torch.kernel({&exponential}, whole, held.type)};
-  };
-  return Autograd::connected(result, node);
-}
-
 /// Returns the sequences [1, c, V] of `logits` [b, c, V].
 Tensors sequences_of(Autograd& torch, const Tensor& logits) {
   return split(torch, logits, 0, std::vector<std::int64_t>(static_cast<std::size_t>(logits.size(0)), 1));
@@ -190,7 +167,7 @@ Tensor logarithms_of_wide(Program& p, const Tensor& logits) {
   const Tensor chosen = view(torch, gather_one(torch, logits), {n, c});
   Tensors sums;
   for (const Tensor& row : sequences_of(torch, logits))
-    sums.push_back(view(torch, log_sum_of_exponentials(torch, view(torch, row, {c, V})), {1, c}));
+    sums.push_back(view(torch, logsumexp(torch, view(torch, row, {c, V}), 1), {1, c}));
   return sub(torch, chosen, cat(torch, sums, 0));
 }
 

@@ -10,31 +10,6 @@ namespace zplan::symbolic {
 
 namespace {
 
-/// torch.logsumexp over the first dimension of x [2, …], which its backward subtracts from again. Source:
-/// torch 2.11 aten/src/ATen/native/ReduceOps.cpp logsumexp_out_impl, FunctionsManual.cpp logsumexp_backward.
-Tensor log_sum_over_both(Autograd& torch, const Tensor& x) {
-  const auto node = torch.node({&x});
-  const Dimensions whole = x.layout.sizes;
-  Dimensions reduced;
-  for (std::size_t i = 1; i < whole.size(); ++i) reduced.push_back(whole[i]);
-  const Tensor result = torch.make(Layout::contiguous(reduced), x.type);
-  {
-    const Tensor largest = torch.kernel({&x}, Layout::contiguous(reduced), x.type);
-    const Tensor difference = torch.kernel({&x, &largest}, Layout::contiguous(whole), x.type);
-    torch.change(difference);
-    torch.change(result, &difference);
-  }
-  if (!node) return result;
-  node->backward = [&torch, kept = torch.save(x), sum = torch.save(result)](Tensors&) {
-    const Tensor held = kept.get(), of_both = sum.get();
-    const Layout all = Layout::contiguous(held.layout.sizes);
-    const Tensor difference = torch.kernel({&held, &of_both}, all, held.type);
-    const Tensor exponential = torch.kernel({&difference}, all, held.type);
-    return Tensors{torch.kernel({&exponential}, all, held.type)};
-  };
-  return Autograd::connected(result, node);
-}
-
 /// torch.stack((a, b)).
 Tensor as_pair(Autograd& torch, const Tensor& a, const Tensor& b) {
   return cat(torch, {unsqueeze(torch, a, 0), unsqueeze(torch, b, 0)}, 0);
@@ -53,7 +28,7 @@ Tensor mixture(Autograd& torch, const Tensor& student, const Tensor& teacher) {
     const Tensor first = add_number(torch, student), second = add_number(torch, teacher);
     both = as_pair(torch, first, second);
   }
-  return log_sum_over_both(torch, both);
+  return logsumexp(torch, both, 0);
 }
 
 /// Returns the teacher's logits, whose forward the tape has here.

@@ -88,6 +88,8 @@ void any(Autograd& torch, std::int64_t elements);
 [[nodiscard]] Tensor softmax(Autograd& torch, const Tensor& x, DType type);
 /// Over the last dimension; keeps the result.
 [[nodiscard]] Tensor log_softmax(Autograd& torch, const Tensor& x);
+/// torch.logsumexp over `axis`, which goes: keeps x and the result, which the backward subtracts again.
+[[nodiscard]] Tensor logsumexp(Autograd& torch, const Tensor& x, std::size_t axis);
 /// torch.gather of one element of each row of x [..., n]: [..., 1]. The index, a view of the batch, is kept.
 [[nodiscard]] Tensor gather_one(Autograd& torch, const Tensor& x);
 /// Sum over the last dimension, which goes.

@@ -442,6 +442,31 @@ Tensor add_at_rows(Autograd& torch, const Tensor& x, const Tensor& mask, const T
   return Autograd::connected(result, node);
 }
 
+// Source: torch 2.11 aten/src/ATen/native/ReduceOps.cpp logsumexp_out_impl, FunctionsManual.cpp
+// logsumexp_backward.
+Tensor logsumexp(Autograd& torch, const Tensor& x, std::size_t axis) {
+  const auto node = torch.node({&x});
+  Dimensions sizes = x.layout.sizes;
+  sizes.erase(sizes.begin() + static_cast<std::ptrdiff_t>(axis));
+  const Layout reduced = Layout::contiguous(sizes);
+  const Tensor result = torch.make(reduced, x.type);
+  {
+    const Tensor largest = torch.kernel({&x}, reduced, x.type);
+    const Tensor difference = torch.kernel({&x, &largest}, Layout::contiguous(x.layout.sizes), x.type);
+    torch.change(difference);
+    torch.change(result, &difference);
+  }
+  if (!node) return result;
+  node->backward = [&torch, kept = torch.save(x), sum = torch.save(result)](Tensors&) {
+    const Tensor held = kept.get(), logarithm = sum.get();
+    const Layout whole = Layout::contiguous(held.layout.sizes);
+    const Tensor difference = torch.kernel({&held, &logarithm}, whole, held.type);
+    const Tensor exponential = torch.kernel({&difference}, whole, held.type);
+    return Tensors{torch.kernel({&exponential}, whole, held.type)};
+  };
+  return Autograd::connected(result, node);
+}
+
 Tensor average_pool(Autograd& torch, const Tensor& x, std::int64_t side) {
   const auto node = torch.node({&x});
   Saved kept;
