@@ -6,6 +6,11 @@ namespace zplan {
 
 namespace {
 
+// Sources: axolotl 0.19 utils/schemas/config.py, integrations/liger/args.py; LLaMA-Factory 0.9.5
+// hparams/model_args.py; TRL 1.16 trainer/sft_config.py, model_config.py; transformers 5.23
+// training_args.py; ms-swift 4.6 arguments/; torchtune 0.6.1 recipes/full_finetune_distributed.py,
+// modules/loss/.
+
 std::vector<KeysOf<Precision>> trainer_precisions() {
   return {
       {Precision::bf16, {{"bf16", "true"}}}, {Precision::fp16, {{"fp16", "true"}}}, {Precision::fp32, {}}};
@@ -18,10 +23,65 @@ std::vector<KeysOf<Attention>> attention_names(const std::string& key, const std
           {Attention::eager, {{key, "eager"}}}};
 }
 
-/// Sources: axolotl 0.19 utils/schemas/config.py, integrations/liger/args.py; LLaMA-Factory 0.9.5
-/// hparams/model_args.py; TRL 1.16 trainer/sft_config.py, model_config.py; transformers 5.23
-/// training_args.py; ms-swift 4.6 arguments/; torchtune 0.6.1 recipes/full_finetune_distributed.py,
-/// modules/loss/.
+/// Returns the keys of transformers' TrainingArguments, which formats around its Trainer take over.
+TrainerKeys trainer_arguments(RecipeFormat format) {
+  return {.format = format,
+          .micro_batch = "per_device_train_batch_size",
+          .accumulation = "gradient_accumulation_steps",
+          .checkpointing = "gradient_checkpointing",
+          .deepspeed = "deepspeed",
+          .fsdp = {"fsdp", "fsdp_config"},
+          .fused_loss = {{"use_liger_kernel", "true"}},
+          .optimizer = "optim",
+          .precisions = trainer_precisions()};
+}
+
+/// Sets the keys that make adapters of full fine-tuning; `packing` follows them where the base is packed.
+void set_adapters(TrainerKeys& keys, const std::vector<RecipeChange>& lora,
+                  const std::vector<RecipeChange>& packing) {
+  keys.lora = keys.qlora = lora;
+  keys.qlora.insert(keys.qlora.end(), packing.begin(), packing.end());
+}
+
+TrainerKeys llama_factory_keys() {
+  TrainerKeys keys = trainer_arguments(RecipeFormat::llama_factory);
+  keys.sequence = "cutoff_len";
+  keys.checkpointing = "disable_gradient_checkpointing";
+  keys.checkpointed = "false";
+  keys.unchecked = "true";
+  set_adapters(keys, {{"finetuning_type", "lora"}, {"lora_rank", "16"}, {"lora_target", "all"}},
+               {{"quantization_bit", "4"}});
+  keys.fused_loss = {{"enable_liger_kernel", "true"}};
+  keys.attentions = {{Attention::flash, {{"flash_attn", "fa2"}}},
+                     {Attention::sdpa, {{"flash_attn", "sdpa"}}},
+                     {Attention::eager, {{"flash_attn", "disabled"}}}};
+  return keys;
+}
+
+TrainerKeys trl_keys() {
+  TrainerKeys keys = trainer_arguments(RecipeFormat::trl);
+  keys.sequence = "max_length";
+  set_adapters(keys, {{"use_peft", "true"}, {"lora_r", "16"}, {"lora_target_modules", "all-linear"}},
+               {{"load_in_4bit", "true"}});
+  keys.attentions = attention_names("attn_implementation", "flash_attention_2");
+  keys.quant_storage = "bnb_4bit_quant_storage";
+  return keys;
+}
+
+TrainerKeys swift_keys() {
+  TrainerKeys keys = trainer_arguments(RecipeFormat::swift);
+  keys.sequence = "max_length";
+  set_adapters(keys, {{"tuner_type", "lora"}, {"lora_rank", "16"}},
+               {{"quant_method", "bnb"}, {"quant_bits", "4"}});
+  keys.precisions = {{Precision::bf16, {{"torch_dtype", "bfloat16"}}},
+                     {Precision::fp16, {{"torch_dtype", "float16"}}},
+                     {Precision::fp32, {{"torch_dtype", "float32"}}}};
+  keys.attentions = attention_names("attn_impl", "flash_attn");
+  keys.quant_storage = "bnb_4bit_quant_storage";
+  keys.nothing_accumulated = "";
+  return keys;
+}
+
 std::vector<TrainerKeys> all_keys() {
   using enum RecipeFormat;
   return {
@@ -49,26 +109,7 @@ std::vector<TrainerKeys> all_keys() {
                       {Attention::sdpa, {{"sdp_attention", "true"}}},
                       {Attention::eager, {{"eager_attention", "true"}}}},
        .quant_storage = "bnb_config_kwargs.bnb_4bit_quant_storage"},
-      {.format = llama_factory,
-       .micro_batch = "per_device_train_batch_size",
-       .accumulation = "gradient_accumulation_steps",
-       .sequence = "cutoff_len",
-       .checkpointing = "disable_gradient_checkpointing",
-       .checkpointed = "false",
-       .unchecked = "true",
-       .deepspeed = "deepspeed",
-       .fsdp = {"fsdp", "fsdp_config"},
-       .lora = {{"finetuning_type", "lora"}, {"lora_rank", "16"}, {"lora_target", "all"}},
-       .qlora = {{"finetuning_type", "lora"},
-                 {"lora_rank", "16"},
-                 {"lora_target", "all"},
-                 {"quantization_bit", "4"}},
-       .fused_loss = {{"enable_liger_kernel", "true"}},
-       .optimizer = "optim",
-       .precisions = trainer_precisions(),
-       .attentions = {{Attention::flash, {{"flash_attn", "fa2"}}},
-                      {Attention::sdpa, {{"flash_attn", "sdpa"}}},
-                      {Attention::eager, {{"flash_attn", "disabled"}}}}},
+      llama_factory_keys(),
       {.format = llama_factory_v1,
        .micro_batch = "micro_batch_size",
        .sequence = "cutoff_len",
@@ -76,49 +117,9 @@ std::vector<TrainerKeys> all_keys() {
        .lora = {{"peft_config.name", "lora"}},
        .attentions = attention_names("flash_attn", "flash_attention_2"),
        .nothing_accumulated = ""},
-      {.format = trl,
-       .micro_batch = "per_device_train_batch_size",
-       .accumulation = "gradient_accumulation_steps",
-       .sequence = "max_length",
-       .checkpointing = "gradient_checkpointing",
-       .deepspeed = "deepspeed",
-       .fsdp = {"fsdp", "fsdp_config"},
-       .lora = {{"use_peft", "true"}, {"lora_r", "16"}, {"lora_target_modules", "all-linear"}},
-       .qlora = {{"use_peft", "true"},
-                 {"lora_r", "16"},
-                 {"lora_target_modules", "all-linear"},
-                 {"load_in_4bit", "true"}},
-       .fused_loss = {{"use_liger_kernel", "true"}},
-       .optimizer = "optim",
-       .precisions = trainer_precisions(),
-       .attentions = attention_names("attn_implementation", "flash_attention_2"),
-       .quant_storage = "bnb_4bit_quant_storage"},
-      {.format = transformers,
-       .micro_batch = "per_device_train_batch_size",
-       .accumulation = "gradient_accumulation_steps",
-       .checkpointing = "gradient_checkpointing",
-       .deepspeed = "deepspeed",
-       .fsdp = {"fsdp", "fsdp_config"},
-       .fused_loss = {{"use_liger_kernel", "true"}},
-       .optimizer = "optim",
-       .precisions = trainer_precisions()},
-      {.format = swift,
-       .micro_batch = "per_device_train_batch_size",
-       .accumulation = "gradient_accumulation_steps",
-       .sequence = "max_length",
-       .checkpointing = "gradient_checkpointing",
-       .deepspeed = "deepspeed",
-       .fsdp = {"fsdp", "fsdp_config"},
-       .lora = {{"tuner_type", "lora"}, {"lora_rank", "16"}},
-       .qlora = {{"tuner_type", "lora"}, {"lora_rank", "16"}, {"quant_method", "bnb"}, {"quant_bits", "4"}},
-       .fused_loss = {{"use_liger_kernel", "true"}},
-       .optimizer = "optim",
-       .precisions = {{Precision::bf16, {{"torch_dtype", "bfloat16"}}},
-                      {Precision::fp16, {{"torch_dtype", "float16"}}},
-                      {Precision::fp32, {{"torch_dtype", "float32"}}}},
-       .attentions = attention_names("attn_impl", "flash_attn"),
-       .quant_storage = "bnb_4bit_quant_storage",
-       .nothing_accumulated = ""},
+      trl_keys(),
+      trainer_arguments(transformers),
+      swift_keys(),
       {.format = torchtune,
        .micro_batch = "batch_size",
        .accumulation = "gradient_accumulation_steps",
