@@ -279,8 +279,7 @@ const std::vector<OptionSpec>& option_table() {
        flag(training(&Training::trains_tower)), kAdapters},
       {"--train-layers", "LIST|last:N|first:N|every:N", kModel, kPlanning, "Trained layers",
        "layers that train while all else is frozen in the type that computes: numbers from 0, the last or "
-       "first "
-       "N, or the last of each of N groups [all, and the rest of the model]",
+       "first N, or the last of each of N groups [all, and the rest of the model]",
        text(at(&Options::trained_layers)), kFull},
       {"--expand-blocks", "N", kModel, kPlanning, "Added blocks",
        "layers that are added as copies, one behind each of N groups, and train alone (LLaMA Pro) [none]",
@@ -326,8 +325,7 @@ const std::vector<OptionSpec>& option_table() {
       {"--reference", "KIND", kModel, kPlanning, "Reference model",
        "reference model of dpo, kto, grpo and ppo: copy, adapters-off, adapter (a frozen copy of the "
        "adapters), precomputed, none (grpo); gkd's teacher: copy (--teacher), adapters-off (the student), "
-       "none "
-       "(on a server) [adapters-off, without adapters copy; grpo: none; gkd: copy]",
+       "none (on a server) [adapters-off, without adapters copy; grpo: none; gkd: copy]",
        word(training(&Training::reference)), kReferenced},
       {"--teacher", "NAME", kModel, kPlanning, "Teacher",
        "frozen model whose probabilities are learnt under gkd, named as in --model",
@@ -477,16 +475,15 @@ const std::vector<OptionSpec>& option_table() {
        "type that the model computes in [bf16]", word(training(&Training::precision))},
       {"--optimizer", "NAME", kTraining, kPlanning, "Optimizer",
        "optimizer: adamw, adamw8bit, adamw4bit, adamw32bit, paged_adamw8bit, paged_adamw32bit, sgd, "
-       "sgd-momentum, "
-       "adafactor, lion, lion8bit, lion32bit, paged_lion8bit, paged_lion32bit, muon [adamw]",
+       "sgd-momentum, adafactor, lion, lion8bit, lion32bit, paged_lion8bit, paged_lion32bit, muon [adamw]",
        open(word(training(&Training::optimizer)))},
       {"--no-master-weights", "", kTraining, kPlanning, "No fp32 master weights",
        "keep no fp32 copy of 16-bit weights", flag(training(&Training::master_weights), false)},
       {"--optimizer-kernel", "fused|foreach|single|deepspeed-fused", kTraining, kPlanning,
        "Optimizer's kernel",
        "how torch's AdamW updates: one kernel over all parameters (fused), lists with temporaries of all at "
-       "once "
-       "(foreach), one parameter after the other (single); DeepSpeed's FusedAdam (deepspeed-fused) [fused]",
+       "once (foreach), one parameter after the other (single); DeepSpeed's FusedAdam (deepspeed-fused) "
+       "[fused]",
        word(training(&Training::optimizer_kernel))},
       {"--optimizer-in-backward", "", kTraining, kPlanning, "Optimizer in the backward",
        "update each parameter as soon as its gradient is there, and free that",
@@ -606,8 +603,7 @@ const std::vector<OptionSpec>& option_table() {
        word(at(&Options::solve))},
       {"--within", "TIME", kFit, fit, "",
        "find the fewest GPUs that train --samples or --tokens in 36h, 14d or 2w, the cheapest and the "
-       "fastest; "
-       "--gpus is then the most to take [1024]",
+       "fastest; --gpus is then the most to take [1024]",
        special(OptionKind::text, set_within), kBudgeted},
       {"--oom", "TEXT|FILE", kFit, fit, "",
        "explain a CUDA out-of-memory message, or the lines of a log (- for stdin), and say what helps",

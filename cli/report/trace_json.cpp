@@ -111,7 +111,7 @@ class TraceWriter {
             {"pg_count", count},
             {"pg_config", std::move(groups)}};
   }
-  /// Says that the figures are predicted: a trace by itself could be taken for a measurement.
+  /// Returns the note that the figures are predicted: without it a trace could be taken for a measurement.
   [[nodiscard]] Json about() const {
     return {{"predicted", true},
             {"zplan_version", std::string(version())},

@@ -127,7 +127,7 @@ RecipeOptions tuner(const RecipePlace& place) {
   return options;
 }
 
-/// Of LoRA and what is trained beside it; other tuners have ranks of their own.
+/// Returns the rank of LoRA and of what is trained beside it; other tuners have ranks of their own.
 RecipeOptions rank_of_lora(const RecipePlace& place) {
   const std::string name = tuner_of(place);
   const bool has_rank = name.starts_with("lora") || name == "longlora" || name == "full";

@@ -296,7 +296,7 @@ bool is_on_policy(const RecipePlace& place) {
          (share.empty() || share.find_first_not_of("0.") != std::string::npos);
 }
 
-/// Returns the divergence, and what is generated of a sample.
+/// Returns the options of GKD's divergence, and the length of the answers that are generated.
 RecipeOptions distillation(const RecipePlace& place) {
   if (trainer(place).objective != "gkd") return {};
   constexpr std::int64_t kNewTokens = 128, kSample = 1024;
