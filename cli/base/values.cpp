@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <sstream>
 
 #include "models/base/format.h"
 
@@ -99,6 +100,25 @@ std::optional<std::int64_t> written_count(std::string_view text, std::int64_t th
 }
 
 }  // namespace
+
+OptionChanges typed_options(std::string_view typed) {
+  std::istringstream words{std::string(typed)};
+  OptionChanges options;
+  for (std::string word; words >> word;) {
+    if (word.starts_with("--"))
+      options.emplace_back(word, kFlagGiven);
+    else
+      options.back().second = word;
+  }
+  return options;
+}
+
+std::string options_text(const OptionChanges& options) {
+  std::string text;
+  for (const auto& [option, value] : options)
+    text += (text.empty() ? "" : " ") + option + (value == kFlagGiven ? "" : " " + value);
+  return text;
+}
 
 std::int64_t parse_integer(std::string_view option, std::string_view text, std::int64_t low,
                            std::int64_t high) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "models/base/names.h"
@@ -15,6 +16,15 @@ namespace zplan {
 
 /// The value of a flag that is to be given.
 inline constexpr std::string_view kFlagGiven = "\x01";
+
+/// Options with their values; kFlagGiven for a flag.
+using OptionChanges = std::vector<std::pair<std::string, std::string>>;
+
+/// Returns the options of a text such as "--method qlora --dora".
+[[nodiscard]] OptionChanges typed_options(std::string_view typed);
+
+/// Returns options as they are typed: "--method qlora --dora".
+[[nodiscard]] std::string options_text(const OptionChanges& options);
 
 // The largest numbers that options take.
 inline constexpr std::int64_t kLongestSequence = 16'777'216, kMostMicroBatch = 65'536, kMostSteps = 100'000,

@@ -100,12 +100,10 @@ Exploration search(const Question& question, const Scope& scope, const Environme
 }
 
 /// Returns the advice where the report shows it.
-std::optional<Advice> advice_for(const Invocation& invocation, const Question& question) {
+std::optional<Advice> shown_advice(const Invocation& invocation, const Question& question) {
   const Options& options = invocation.options;
   if (options.format == OutputFormat::csv || options.emit == "-") return std::nullopt;
-  const AdvisedQuestion asked =
-      advised_question(options, invocation.arguments, question, invocation.environment);
-  return advise(asked.question, asked.open);
+  return advice_for(options, invocation.arguments, question, invocation.environment);
 }
 
 /// --emit FILE: writes the file and says so.
@@ -174,7 +172,7 @@ int plan_command(const Invocation& invocation) {
   const Request request = make_request(invocation.options, invocation.environment);
   Answer result = answer(request.question);
   result.warnings.insert(result.warnings.begin(), request.warnings.begin(), request.warnings.end());
-  const std::optional<Advice> advice = advice_for(invocation, request.question);
+  const std::optional<Advice> advice = shown_advice(invocation, request.question);
   return write_report({.question = request.question,
                        .answer = result,
                        .options = invocation.options,
@@ -203,7 +201,7 @@ int search_command(const Invocation& invocation) {
   }
   if (found.stopped) invocation.err << "zplan: stopped: the best of what was looked at so far\n";
   const std::optional<Advice> advice =
-      found.stopped ? std::nullopt : advice_for(invocation, request.question);
+      found.stopped ? std::nullopt : shown_advice(invocation, request.question);
   return write_report({.question = question,
                        .answer = result,
                        .options = invocation.options,

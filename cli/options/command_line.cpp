@@ -40,7 +40,7 @@ std::optional<std::string> given_value(const std::vector<std::string>& arguments
 }
 
 std::vector<std::string> with_options(const std::vector<std::string>& arguments,
-                                      const std::vector<std::pair<std::string, std::string>>& changes) {
+                                      const OptionChanges& changes) {
   std::vector<std::string> kept;
   for (const GivenOption& each : given_options(arguments)) {
     const bool stays =
@@ -59,6 +59,15 @@ std::string command_line(const std::vector<std::string>& arguments) {
   std::string line = "zplan";
   for (const std::string& each : arguments) line += " " + shell_quote(each);
   return line;
+}
+
+std::string plan_command_line(const std::vector<std::string>& arguments, const OptionChanges& changes) {
+  std::vector<std::string> words = with_options(arguments, changes);
+  const auto is_command = [](const std::string& word) {
+    return word == to_name(Command::search) || word == to_name(Command::fit);
+  };
+  if (const auto at = std::ranges::find_if(words, is_command); at != words.end()) words.erase(at);
+  return command_line(words);
 }
 
 }  // namespace zplan

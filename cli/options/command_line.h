@@ -32,11 +32,14 @@ struct GivenOption {
 
 /// `arguments` with `changes` in place of whatever they said about these options; an empty value: the option
 /// is left out. Flags are left out alone, options with the value behind them.
-[[nodiscard]] std::vector<std::string> with_options(
-    const std::vector<std::string>& arguments,
-    const std::vector<std::pair<std::string, std::string>>& changes);
+[[nodiscard]] std::vector<std::string> with_options(const std::vector<std::string>& arguments,
+                                                    const OptionChanges& changes);
 
 /// "zplan --model 8B …" for a POSIX shell.
 [[nodiscard]] std::string command_line(const std::vector<std::string>& arguments);
+
+/// Returns the command that plans what `search` or `fit` was asked, with `changes`.
+[[nodiscard]] std::string plan_command_line(const std::vector<std::string>& arguments,
+                                            const OptionChanges& changes);
 
 }  // namespace zplan

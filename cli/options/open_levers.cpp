@@ -57,20 +57,21 @@ Scope search_scope(const Options& options, const SearchSpace& space) {
   return scope;
 }
 
-AdvisedQuestion advised_question(const Options& options, const std::vector<std::string>& arguments,
-                                 const Question& question, const Environment& environment) {
-  AdvisedQuestion asked{.question = question, .open = {.scope = search_scope(options, question.space)}};
-  Scope& scope = asked.open.scope;
+Advice advice_for(const Options& options, const std::vector<std::string>& arguments, const Question& question,
+                  const Environment& environment) {
+  Question asked = question;
+  OpenLevers open{.scope = search_scope(options, question.space)};
+  Scope& scope = open.scope;
   const bool is_plan = options.command == Command::plan;
   if (is_plan && question.space.micro_batch_size && !scope.global_batch_size)
     scope.micro_batch_sizes = {*question.space.micro_batch_size};
   if (is_plan && !options.recipes.empty())
     if (std::optional<Searched> searched = as_search(arguments, environment))
-      asked.question = std::move(searched->question), scope = std::move(searched->scope);
-  if (asked.question.space.zero) scope.frameworks = {asked.question.training.framework};
+      asked = std::move(searched->question), scope = std::move(searched->scope);
+  if (asked.space.zero) scope.frameworks = {asked.training.framework};
   for (const Lever& each : levers())
-    if (is_open(each, arguments)) asked.open.levers.push_back(&each);
-  return asked;
+    if (is_open(each, arguments)) open.levers.push_back(&each);
+  return advise(asked, open);
 }
 
 }  // namespace zplan

@@ -196,8 +196,20 @@ SearchSpace pinned(SearchSpace space, const PinnedStrategy& strategy) {
   return space;
 }
 
-std::vector<std::pair<std::string, std::string>> token_options(const Strategy& s) {
-  std::vector<std::pair<std::string, std::string>> options;
+OptionChanges sharding_options(const Strategy& s) {
+  return {{"--zero", fmt::format("{}", s.zero_stage)},
+          {"--tp", fmt::format("{}", s.layout.tensor)},
+          {"--offload", std::string(to_name(Offload{s.offload_optimizer, s.offload_parameters}))}};
+}
+
+OptionChanges strategy_options(const Strategy& s) {
+  OptionChanges options = sharding_options(s);
+  for (auto& each : token_options(s)) options.push_back(std::move(each));
+  return options;
+}
+
+OptionChanges token_options(const Strategy& s) {
+  OptionChanges options;
   const auto tiles = [](std::int64_t count) {
     return count == LongContext::kAutoTiles ? "auto" : fmt::format("{}", count);
   };

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/options/command_line.h"
 #include "cli/options/options.h"
 #include "planner/question/question.h"
 
@@ -32,9 +33,15 @@ struct PinnedStrategy {
 /// whose sharding it is. `checkpointing` is what holds where the text does not say.
 [[nodiscard]] PinnedStrategy parse_strategy(std::string_view text, Checkpointing checkpointing);
 
+/// Returns --zero, --tp and --offload as a strategy sets them.
+[[nodiscard]] OptionChanges sharding_options(const Strategy& strategy);
+
+/// Returns the options that fix a strategy, but for the size of the micro-batch.
+[[nodiscard]] OptionChanges strategy_options(const Strategy& strategy);
+
 /// Options beside --zero, --tp and --offload that say what of a strategy divides or tiles a sample's tokens,
 /// and its replicas; none of those that are as they are left.
-[[nodiscard]] std::vector<std::pair<std::string, std::string>> token_options(const Strategy& strategy);
+[[nodiscard]] OptionChanges token_options(const Strategy& strategy);
 
 /// True if a word of the command line names a file and not a strategy: it ends in ".json" or holds a "/".
 [[nodiscard]] bool names_file(std::string_view word);

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/base/values.h"
 #include "models/base/names.h"
 
 namespace zplan {
@@ -45,8 +46,8 @@ struct EnumNames<RecipeFormat> {
        {RecipeFormat::verl, "verl"}}};
 };
 
-/// Options with their values, as they would be typed; kFlagGiven for a flag.
-using RecipeOptions = std::vector<std::pair<std::string, std::string>>;
+/// Options of zplan that keys of a recipe stand for.
+using RecipeOptions = OptionChanges;
 
 /// A key that says something of the plan.
 struct RecipeSetting {

@@ -34,19 +34,6 @@ std::string row_words(const RecipeRow& row) {
   return fmt::format("accepted: {}", fmt::join(all, ", "));
 }
 
-/// "--method qlora --dora" → its options.
-RecipeOptions typed_options(std::string_view typed) {
-  std::istringstream words{std::string(typed)};
-  RecipeOptions options;
-  for (std::string word; words >> word;) {
-    if (word.starts_with("--"))
-      options.emplace_back(word, kFlagGiven);
-    else
-      options.back().second = word;
-  }
-  return options;
-}
-
 std::vector<std::string> words_of(const RecipePlace& place) {
   std::vector<std::string> words;
   if (place.value.kind == RecipeKind::list) {

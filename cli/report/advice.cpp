@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "cli/document/json_values.h"
 #include "cli/options/command_line.h"
@@ -19,31 +18,21 @@ namespace zplan {
 
 namespace {
 
-using Changes = std::vector<std::pair<std::string, std::string>>;
-
 /// Returns the options that pin an advised plan with its levers.
-Changes advised_options(const Advised& advised, const Options& options) {
-  Changes changes = pinning_options(advised.found, options);
+OptionChanges advised_options(const Advised& advised, const Options& options) {
+  OptionChanges changes = pinning_options(advised.found, options);
   const auto is_pinned = [&](const std::string& option) {
     return std::ranges::any_of(changes, [&](const auto& change) { return change.first == option; });
   };
-  for (const LeverGain& each : advised.gains) {
-    std::istringstream words{std::string(each.lever->option)};
-    for (std::string word; words >> word;) {
-      if (!word.starts_with("--"))
-        changes.back().second = word;
-      else if (!is_pinned(word))
-        changes.emplace_back(word, kFlagGiven);
-    }
-  }
+  for (const LeverGain& each : advised.gains)
+    for (auto& option : typed_options(each.lever->option))
+      if (!is_pinned(option.first)) changes.push_back(std::move(option));
   return changes;
 }
 
 /// Returns the command that plans what is advised.
 std::string command_of(const Advised& advised, const Report& report) {
-  std::vector<std::string> arguments = report.arguments;
-  std::erase(arguments, to_name(Command::search));
-  return command_line(with_options(arguments, advised_options(advised, report.options)));
+  return plan_command_line(report.arguments, advised_options(advised, report.options));
 }
 
 /// Returns what of the script an advised plan changes, in its trainer's words.

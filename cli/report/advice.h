@@ -1,5 +1,6 @@
 #pragma once
-// Writes the advice of an answer: plans that train faster than what was asked, or that fit where it does not.
+// Reports the advice of an answer: plans that train faster than the question's own, or that fit where none of
+// its own does.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <regex>
-#include <span>
 
 #include "cli/document/bar.h"
 #include "cli/options/command_line.h"
@@ -60,7 +58,7 @@ std::vector<std::string> continued(const std::string& command, std::size_t width
   return lines;
 }
 
-/// How much of the parts that can be shortened is shown.
+/// Extent holds how many rows, reasons and notes, and how many lines of assumptions, an answer shows.
 struct Extent {
   std::size_t rows{8}, reasons{2}, notes{2}, assumed{2};
 };
@@ -150,25 +148,14 @@ std::string lack_text(const Plan& plan, const Question& q) {
   return fmt::format("runs out of memory in {}", moment);
 }
 
-std::string options_text(const OptionChanges& changes) {
-  std::vector<std::string> words;
-  for (const auto& [option, value] : changes)
-    words.push_back(value == kFlagGiven ? option : fmt::format("{} {}", option, value));
-  return fmt::format("{}", fmt::join(words, " "));
-}
-
-void add_sentence(Document& doc, bool good, const Screen& screen, const std::string& text) {
-  const std::string sign(mark(good, screen.unicode));
-  doc.paragraph(sign + " ", text, good ? Tone::good : Tone::bad, sign);
-}
-
 void add_brief_verdict(Document& doc, const Report& report, const Screen& screen) {
   const Plan* plan = report.answer.recommended();
   const Question& q = report.question;
   if (plan != nullptr) {
     const std::string_view best = report.found != nullptr ? "fastest with" : "fits with";
-    add_sentence(doc, true, screen,
-                 fmt::format("{}: {} {}, {}.", subject(report), best, plan->id(), figures_text(*plan, q)));
+    add_verdict_sentence(
+        doc, true, screen,
+        fmt::format("{}: {} {}, {}.", subject(report), best, plan->id(), figures_text(*plan, q)));
     if (plan->memory().required_high > q.cluster.usable_memory)
       doc.paragraph("! ",
                     fmt::format("The allocator may need up to {}, more than the GPU has.",
@@ -177,12 +164,12 @@ void add_brief_verdict(Document& doc, const Report& report, const Screen& screen
     return;
   }
   const Plan& nearest = leading_plan(report);
-  add_sentence(doc, false, screen,
-               fmt::format("{}: does not fit. The nearest, {}, {}.", subject(report), nearest.id(),
-                           lack_text(nearest, q)));
+  add_verdict_sentence(doc, false, screen,
+                       fmt::format("{}: does not fit. The nearest, {}, {}.", subject(report), nearest.id(),
+                                   lack_text(nearest, q)));
   if (!advised_commands(report).empty()) return;
   if (const auto& alternative = report.answer.alternative)
-    add_sentence(
+    add_verdict_sentence(
         doc, true, screen,
         fmt::format("It fits with {} ({}): {}.", alternative->id(),
                     options_text(alternative_changes(report.answer)), figures_text(*alternative, q)));
@@ -245,11 +232,6 @@ struct BriefRow {
   const Found* found{};
   bool fits{};
 };
-
-bool is_plain(const Plan& plan) {
-  return plan.strategy.layout.tensor == 1 && plan.strategy.offload_optimizer == OffloadDevice::none &&
-         plan.strategy.offload_parameters == OffloadDevice::none;
-}
 
 /// Returns the plans of the table: those that fit, then misses, plain ones first. A comparison keeps its
 /// order.
@@ -434,15 +416,10 @@ std::string_view cause(FamilyOutcome outcome) {
 std::string lost_by_cause(const Report& report) {
   std::map<std::string, FamilyOutcome> outcomes;
   std::vector<std::string> order;
-  const auto id_of = [](const FamilyName& name) {
-    Strategy s = name.strategy;
-    s.checkpointing = Checkpointing::full;
-    return plan_id(name.framework, s);
-  };
   for (const FamilyReport& each : report.found->families) {
-    const std::string id = id_of(each.name);
+    const std::string id = short_id(each.name);
     const bool won =
-        std::ranges::any_of(report.found->best, [&](const Found& best) { return id_of(best.name) == id; });
+        std::ranges::any_of(report.found->best, [&](const Found& best) { return short_id(best.name) == id; });
     if (won) continue;
     const auto [at, is_new] = outcomes.emplace(id, each.outcome);
     if (is_new) order.push_back(id);
@@ -516,6 +493,11 @@ void add_cut(Document& doc, const std::string& label, const std::string& text, c
 }
 
 }  // namespace
+
+void add_verdict_sentence(Document& doc, bool fits, const Screen& screen, const std::string& text) {
+  const std::string sign(mark(fits, screen.unicode));
+  doc.paragraph(sign + " ", text, fits ? Tone::good : Tone::bad, sign);
+}
 
 void add_commands(Document& doc, const std::vector<std::string>& commands, const Screen& screen) {
   constexpr std::string_view kFirst = "  Next     ";

@@ -1,6 +1,6 @@
 #pragma once
-// Short answers: the verdict first, then what stands behind it, on one screen. --verbose prints the whole
-// reports of report_text.h and fit_report.h instead.
+// Writes short answers of one screen: the verdict, then the table, the reasons and the next commands.
+// --verbose prints the whole reports of report_text.h and fit_report.h in their place.
 
 #include "cli/document/document.h"
 #include "cli/report/report.h"
@@ -18,6 +18,9 @@ struct Screen {
 /// bar for each strategy; why the next best was not chosen; what was assumed; the next commands. Rows and
 /// reasons are left out from the least important on until the lines suffice.
 [[nodiscard]] Document brief_document(const Report& report, const Screen& screen);
+
+/// Adds the sentence of a verdict behind its sign.
+void add_verdict_sentence(Document& doc, bool fits, const Screen& screen, const std::string& text);
 
 /// Adds "Next" and the commands, long ones over several lines as a shell takes them.
 void add_commands(Document& doc, const std::vector<std::string>& commands, const Screen& screen);

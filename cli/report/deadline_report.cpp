@@ -68,21 +68,16 @@ Table runs_table(const DeadlineReport& report) {
 /// The command that plans a run.
 std::string plan_line(const DeadlineReport& report, const TimedRun& run) {
   const Strategy& s = run.plan.strategy;
-  std::vector<std::pair<std::string, std::string>> options{
-      {"--within", ""},
-      {"--gpus", fmt::format("{}", run.gpus)},
-      {"--nodes", fmt::format("{}", run.question.cluster.nodes)},
-      {"--framework", std::string(to_name(run.question.training.framework))},
-      {"--zero", fmt::format("{}", s.zero_stage)},
-      {"--tp", fmt::format("{}", s.layout.tensor)},
-      {"--offload", std::string(to_name(Offload{s.offload_optimizer, s.offload_parameters}))},
-      {"--checkpointing", std::string(to_name(s.checkpointing))},
-      {"--micro-batch", fmt::format("{}", s.micro_batch_size)},
-      {"--grad-accum", fmt::format("{}", s.gradient_accumulation_steps)}};
+  OptionChanges options{{"--within", ""},
+                        {"--gpus", fmt::format("{}", run.gpus)},
+                        {"--nodes", fmt::format("{}", run.question.cluster.nodes)},
+                        {"--framework", std::string(to_name(run.question.training.framework))}};
+  for (auto& each : sharding_options(s)) options.push_back(std::move(each));
+  options.emplace_back("--checkpointing", to_name(s.checkpointing));
+  options.emplace_back("--micro-batch", fmt::format("{}", s.micro_batch_size));
+  options.emplace_back("--grad-accum", fmt::format("{}", s.gradient_accumulation_steps));
   for (auto& each : token_options(s)) options.push_back(std::move(each));
-  std::vector<std::string> arguments = with_options(report.arguments, options);
-  if (const auto at = std::ranges::find(arguments, "fit"); at != arguments.end()) arguments.erase(at);
-  return "  " + command_line(arguments);
+  return "  " + plan_command_line(report.arguments, options);
 }
 
 std::string answer_line(const TimedRun& run, std::string_view role) {

@@ -142,14 +142,9 @@ std::string header(const FitReport& report) {
 }
 
 /// Returns the options that turn the question into one that `strategy` answers with `value`.
-std::vector<std::pair<std::string, std::string>> options_of(const SolvedQuestion& solved,
-                                                            const Strategy& strategy, std::int64_t value) {
-  std::vector<std::pair<std::string, std::string>> options{
-      {"--solve", ""},
-      {"--zero", fmt::format("{}", strategy.zero_stage)},
-      {"--tp", fmt::format("{}", strategy.layout.tensor)},
-      {"--offload", std::string(to_name(Offload{strategy.offload_optimizer, strategy.offload_parameters}))}};
-  for (auto& each : token_options(strategy)) options.push_back(std::move(each));
+OptionChanges options_of(const SolvedQuestion& solved, const Strategy& strategy, std::int64_t value) {
+  OptionChanges options{{"--solve", ""}};
+  for (auto& each : strategy_options(strategy)) options.push_back(std::move(each));
   const auto add = [&](const char* name, std::string text) { options.emplace_back(name, std::move(text)); };
   switch (solved.inverse.solve) {
     case Solve::micro_batch: add("--micro-batch", fmt::format("{}", value)); break;
@@ -173,10 +168,7 @@ std::vector<std::pair<std::string, std::string>> options_of(const SolvedQuestion
 
 std::string plan_command(const FitReport& report, const SolvedQuestion& solved, const Strategy& strategy,
                          std::int64_t value) {
-  std::vector<std::string> arguments = with_options(report.arguments, options_of(solved, strategy, value));
-  if (const auto at = std::find(arguments.begin(), arguments.end(), "fit"); at != arguments.end())
-    arguments.erase(at);
-  return "  " + command_line(arguments);
+  return "  " + plan_command_line(report.arguments, options_of(solved, strategy, value));
 }
 
 std::string next_command(const FitReport& report, const SolvedQuestion& solved) {
@@ -436,8 +428,7 @@ std::vector<std::string> fit_commands(const FitReport& report) {
 Document brief_fit_of(const FitReport& report, const Screen& screen, std::size_t rows, std::size_t reasons) {
   Document doc;
   const bool fits = has_answer(report);
-  const std::string sign = screen.unicode ? (fits ? "\u2713" : "\u2717") : (fits ? "+" : "x");
-  doc.paragraph(sign + " ", brief_answer(report), fits ? Tone::good : Tone::bad, sign);
+  add_verdict_sentence(doc, fits, screen, brief_answer(report));
   for (const std::string& each : report.warnings) doc.paragraph("! ", each);
   doc.line();
   const auto add_rows = [&](Table table) {

@@ -44,6 +44,13 @@ constexpr std::array<Part, 6> kTime{{{"compute", "compute"},
                                      {"optimizer", "optimizer on the GPU"},
                                      {"generation", "generation"}}};
 
+/// A part of a bar, how much of it the part takes, and that in words.
+struct Piece {
+  Part part;
+  double value{};
+  std::string text;
+};
+
 /// Plans in the table; more stand in a list that opens.
 constexpr std::size_t kMostPlans = 12;
 
@@ -63,6 +70,7 @@ std::string escaped(std::string_view text) {
 
 Bytes bytes_of(const Json& value) { return Bytes(value.get<std::int64_t>()); }
 std::string gib(const Json& value) { return format_bytes_value(bytes_of(value)); }
+std::string gib(double bytes) { return format_bytes_value(Bytes(static_cast<std::int64_t>(bytes))); }
 std::string seconds(const Json& value) { return format_seconds(Seconds(value.get<double>())); }
 std::string per_second(const Json& value) {
   return group_digits(static_cast<std::int64_t>(value.get<double>() + 0.5));
@@ -96,8 +104,7 @@ class Page {
   // ---- verdict
   [[nodiscard]] std::string needs(const Json& plan) const {
     const Json& memory = plan.at("memory");
-    std::string text = fmt::format("{} of {} GiB per GPU", gib(memory.at("required")),
-                                   format_bytes_value(Bytes(static_cast<std::int64_t>(available_))));
+    std::string text = fmt::format("{} of {} GiB per GPU", gib(memory.at("required")), gib(available_));
     if (memory.at("host").get<std::int64_t>() > 0)
       text += fmt::format(", {} GiB of host memory per node", gib(memory.at("host")));
     return text;
@@ -201,36 +208,40 @@ class Page {
     add_bar(plan);
     const auto host = memory.at("host").get<std::int64_t>();
     add("</td><td>{}</td><td>{}{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", gib(memory.at("required")),
-        free < 0 ? "−" : "+", format_bytes_value(Bytes(static_cast<std::int64_t>(std::abs(free)))),
+        free < 0 ? "−" : "+", gib(std::abs(free)),
         host > 0 ? format_bytes_value(Bytes(host)) : std::string("none"), seconds(plan.at("time").at("step")),
         per_second(plan.at("time").at("tokens_per_second")));
   }
   void add_bar(const Json& plan) {
     const Json& memory = plan.at("memory");
-    const double widest = scale();
-    std::string label =
-        fmt::format("{} needs {} of {} GiB:", text_of(plan.at("id")), gib(memory.at("required")),
-                    format_bytes_value(Bytes(static_cast<std::int64_t>(available_))));
+    std::vector<Piece> pieces;
+    const auto add_piece = [&](const Part& part, double held) {
+      if (held > 0) pieces.push_back({part, held, fmt::format("{} GiB", gib(held))});
+    };
+    for (const Part& each : kMemory) add_piece(each, memory.at(each.key).get<double>());
+    add_piece(kSlack, slack(memory));
+    const double widest = scale(), limit = available_ / widest * 1000;
+    add_stack(fmt::format("{} needs {} of {} GiB:", text_of(plan.at("id")), gib(memory.at("required")),
+                          gib(available_)),
+              pieces, widest);
+    add(R"(<line class="limit" x1="{0:.2f}" x2="{0:.2f}" y1="0" y2="20"/></svg>)", std::min(limit, 999.0));
+  }
+  /// Adds the pieces side by side, `whole` being the width; the caller closes the drawing.
+  void add_stack(std::string label, const std::vector<Piece>& pieces, double whole) {
     std::string shapes;
     double at = 0;
-    const auto part = [&](const Part& each, double held) {
-      if (held <= 0) return;
-      const double width = std::min(held, widest - at) / widest * 1000;
-      const std::string size = format_bytes_value(Bytes(static_cast<std::int64_t>(held)));
-      label += fmt::format(" {} {} GiB,", each.name, size);
+    for (const auto& [part, value, text] : pieces) {
+      const double width = std::min(value, whole - at) / whole * 1000;
+      label += fmt::format(" {} {},", part.name, text);
       if (width > 0)
         shapes += fmt::format(
-            R"svg(<rect x="{:.2f}" y="0" width="{:.2f}" height="20" fill="var(--{})"><title>{}: {} GiB</title></rect>)svg",
-            at / widest * 1000, width, each.key, each.name, size);
-      at += held;
-    };
-    for (const Part& each : kMemory) part(each, memory.at(each.key).get<double>());
-    part(kSlack, slack(memory));
+            R"svg(<rect x="{:.2f}" y="0" width="{:.2f}" height="20" fill="var(--{})"><title>{}: {}</title></rect>)svg",
+            at / whole * 1000, width, part.key, part.name, text);
+      at += value;
+    }
     if (label.ends_with(',')) label.pop_back();
-    const double limit = available_ / widest * 1000;
     add(R"(<svg class="bar" role="img" aria-label="{}" viewBox="0 0 1000 20" preserveAspectRatio="none">{})",
         escaped(label), shapes);
-    add(R"(<line class="limit" x1="{0:.2f}" x2="{0:.2f}" y1="0" y2="20"/></svg>)", std::min(limit, 999.0));
   }
   [[nodiscard]] static std::vector<std::string> part_heads() {
     std::vector<std::string> heads{"strategy"};
@@ -242,7 +253,7 @@ class Page {
     const Json& memory = plan.at("memory");
     add("<tr><th scope=\"row\">{}</th>", escaped(text_of(plan.at("id"))));
     for (const Part& each : kMemory) add("<td>{}</td>", gib(memory.at(each.key)));
-    add("<td>{}</td></tr>\n", format_bytes_value(Bytes(static_cast<std::int64_t>(slack(memory)))));
+    add("<td>{}</td></tr>\n", gib(slack(memory)));
   }
   void add_legend() {
     add("<ul class=\"legend\">");
@@ -277,8 +288,7 @@ class Page {
     if (shows_limit) {
       const double y = height_at(available_, top);
       add(R"(<line class="limit" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/><text x="{}" y="{:.1f}">available: {} GiB</text>)",
-          kLeft, kLeft + kWidth, y, y, kLeft + 6, y - 5,
-          format_bytes_value(Bytes(static_cast<std::int64_t>(available_))));
+          kLeft, kLeft + kWidth, y, y, kLeft + 6, y - 5, gib(available_));
     }
     add("</svg>\n</div>\n<figcaption>Bytes that PyTorch's allocator has handed out. CUDA's context, NCCL's "
         "buffers "
@@ -366,33 +376,23 @@ class Page {
     const Json& time = first_.at("time");
     heading("time", fmt::format("Time of a step of {}", text_of(first_.at("id"))));
     const auto step = time.at("step").get<double>();
-    std::string shapes, label = fmt::format("A step takes {}:", seconds(time.at("step")));
-    std::vector<std::pair<Part, double>> parts;
+    std::vector<Piece> pieces;
     for (const Part& each : kTime)
       if (time.contains(each.key) && time.at(each.key).is_number() && time.at(each.key).get<double>() > 0)
-        parts.emplace_back(each, time.at(each.key).get<double>());
-    double at = 0;
-    for (const auto& [each, takes] : parts) {
-      shapes += fmt::format(
-          R"svg(<rect x="{:.2f}" y="0" width="{:.2f}" height="20" fill="var(--{})"><title>{}: {}</title></rect>)svg",
-          at / step * 1000, takes / step * 1000, each.key, each.name, format_seconds(Seconds(takes)));
-      label += fmt::format(" {} {},", each.name, format_seconds(Seconds(takes)));
-      at += takes;
-    }
-    if (label.ends_with(',')) label.pop_back();
-    add(R"(<svg class="bar" role="img" aria-label="{}" viewBox="0 0 1000 20" preserveAspectRatio="none">{}</svg>)",
-        escaped(label), shapes);
+        pieces.push_back({each, time.at(each.key).get<double>(), seconds(time.at(each.key))});
+    add_stack(fmt::format("A step takes {}:", seconds(time.at("step"))), pieces, step);
+    add("</svg>");
     add("\n<ul class=\"legend\">");
-    for (const auto& [each, takes] : parts) add_key(each.key, each.name);
+    for (const Piece& each : pieces) add_key(each.part.key, each.part.name);
     add("</ul>\n");
     table_begin(fmt::format("{} tokens/s, {} per GPU; {:.0f} % model FLOPs utilisation; bound by {}",
                             per_second(time.at("tokens_per_second")),
                             per_second(time.at("tokens_per_second_per_gpu")),
                             time.at("mfu").get<double>() * 100, text_of(time.at("bound"))),
                 {"part", "time", "share"});
-    for (const auto& [each, takes] : parts)
-      add("<tr><th scope=\"row\">{}</th><td>{}</td><td>{:.0f} %</td></tr>\n", each.name,
-          format_seconds(Seconds(takes)), takes / step * 100);
+    for (const Piece& each : pieces)
+      add("<tr><th scope=\"row\">{}</th><td>{}</td><td>{:.0f} %</td></tr>\n", each.part.name, each.text,
+          each.value / step * 100);
     add("<tr><th scope=\"row\">step</th><td>{}</td><td>100 %</td></tr>\n", seconds(time.at("step")));
     table_end();
   }

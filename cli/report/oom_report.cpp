@@ -18,8 +18,6 @@ namespace zplan {
 
 namespace {
 
-using Changes = std::vector<std::pair<std::string, std::string>>;
-
 /// Returns advice by cause that holds for any model.
 std::vector<std::string> general_help(OomCause cause) {
   switch (cause) {
@@ -155,29 +153,12 @@ void add_impossible(Document& doc, const OomReport& report) {
   }
 }
 
-/// Returns options such as "--micro-batch 1 --grad-accum 4" as changes of a command line.
-Changes changes_of(const std::string& options) {
-  Changes changes{{"--oom", ""}};
-  std::size_t at = 0;
-  while (at < options.size()) {
-    const std::size_t end = std::min(options.find(' ', at), options.size());
-    const std::string word = options.substr(at, end - at);
-    if (word.starts_with("--"))
-      changes.emplace_back(word, kFlagGiven);
-    else
-      changes.back().second = word;
-    at = end + 1;
-  }
-  return changes;
-}
-
 void add_next(Document& doc, const OomReport& report) {
   const OomChange& best = report.remedies->changes.front();
-  std::vector<std::string> arguments = with_options(report.arguments, changes_of(best.options));
-  if (const auto at = std::find(arguments.begin(), arguments.end(), "fit"); at != arguments.end())
-    arguments.erase(at);
+  OptionChanges changes = typed_options(best.options);
+  changes.emplace_back("--oom", "");
   doc.heading("Next");
-  doc.line("  " + command_line(arguments));
+  doc.line("  " + plan_command_line(report.arguments, changes));
   if (!best.launch.empty()) doc.items({"when it is launched: " + best.launch});
 }
 
@@ -221,7 +202,7 @@ Table changes_table(const OomReport& report) {
       change_lines(report), [](L each) { return each.plan.fits ? Tone::good : Tone::plain; });
 }
 
-/// What a change is in the words of training scripts; empty where options of zplan alone say it.
+/// Returns a change as settings of a training script; empty where only options of zplan say it.
 std::string script_words(const OomChange& change) {
   static const std::vector<std::pair<std::string, std::string>> kWords{
       {"--fused-loss", "use_liger_kernel=True (or a chunked cross-entropy)"},
@@ -278,7 +259,8 @@ void add_changes(Document& doc, const OomReport& report) {
   doc.heading("What to change, in this order");
   std::size_t number = 0;
   const auto add = [&](const std::string& text) {
-    doc.paragraph(fmt::format("  {}. ", ++number), text, number == 1 ? Tone::good : Tone::plain);
+    ++number;
+    doc.paragraph(fmt::format("  {}. ", number), text, number == 1 ? Tone::good : Tone::plain);
   };
   for (const OomExplanation& each : report.causes) {
     if (number == kMostUndone || each.cause == OomCause::planned) break;  // what follows is less likely

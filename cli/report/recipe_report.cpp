@@ -28,14 +28,6 @@ namespace zplan {
 
 namespace {
 
-/// Returns options as they are typed: "--method qlora --dora".
-std::string words_of(const RecipeOptions& options) {
-  std::string words;
-  for (const auto& [option, value] : options)
-    words += fmt::format("{}{}{}", words.empty() ? "" : " ", option, value == kFlagGiven ? "" : " " + value);
-  return words;
-}
-
 std::string lines_of(const std::vector<RecipeKey>& keys) {
   std::vector<std::string> named;
   for (const RecipeKey& each : keys) named.push_back(fmt::format("{} (line {})", each.key, each.line));
@@ -49,9 +41,9 @@ std::vector<std::string> lines_of(const Recipe& recipe) {
     if (!each.unused.empty())
       unused.push_back(fmt::format("{} ({})", each.key, each.unused));
     else if (each.line == 0)
-      defaults.push_back(words_of(each.options));
+      defaults.push_back(options_text(each.options));
     else if (!each.options.empty())
-      used.push_back(fmt::format("{}: {} -> {}", each.key, each.value, words_of(each.options)));
+      used.push_back(fmt::format("{}: {} -> {}", each.key, each.value, options_text(each.options)));
   }
   lines.push_back(
       fmt::format("{}, of {}: {}", recipe.file, to_name(recipe.format),

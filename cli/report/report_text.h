@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/document/document.h"
+#include "cli/options/command_line.h"
 #include "cli/report/comparison.h"
 #include "cli/report/explain.h"
 #include "cli/report/report.h"
@@ -61,15 +62,15 @@ void add_comparison(Document& doc, const Report& report, int width);
 /// fits.
 [[nodiscard]] std::string range_sentence(const Plan& plan, const Question& question);
 
+/// True if a plan neither shards by tensor parallelism nor offloads.
+[[nodiscard]] bool is_plain(const Plan& plan);
+
 /// Strategies that cannot be trained for the same reason.
 struct Impossible {
   std::string reason;
   std::vector<std::string> ids;
 };
 [[nodiscard]] std::vector<Impossible> impossible_plans(const Report& report);
-
-/// Options with their values; kFlagGiven for a flag.
-using OptionChanges = std::vector<std::pair<std::string, std::string>>;
 
 /// Returns the options that turn the question into that of the answer's alternative.
 [[nodiscard]] OptionChanges alternative_changes(const Answer& answer);
@@ -80,11 +81,15 @@ using OptionChanges = std::vector<std::pair<std::string, std::string>>;
 /// Adds the recommended plan and why, why others were not chosen, and the next command.
 void add_verdict(Document& doc, const Report& report);
 
+struct FamilyName;
 struct Found;
 
 /// Adds the result of `zplan search`: the fastest plan of each strategy, plans that need less memory at less
 /// speed, and why the others lost. Its CSV has a line per family of plans.
 void add_search(Document& doc, const Report& report);
+
+/// Returns the id that families of one strategy share, whatever their checkpointing and buckets.
+[[nodiscard]] std::string short_id(const FamilyName& name);
 
 /// Returns how many plans were looked at, and in which settings they differ.
 [[nodiscard]] std::string searched_line(const Report& report);
@@ -96,7 +101,6 @@ void add_search(Document& doc, const Report& report);
 [[nodiscard]] Json found_json(const Found& found);
 
 /// Returns the options that pin a plan that the search found.
-[[nodiscard]] std::vector<std::pair<std::string, std::string>> pinning_options(const Found& found,
-                                                                               const Options& options);
+[[nodiscard]] OptionChanges pinning_options(const Found& found, const Options& options);
 
 }  // namespace zplan

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <sstream>
 
 #include "cli/options/command_line.h"
 #include "cli/options/strategy_words.h"
@@ -28,11 +27,6 @@ namespace {
 
 constexpr double kNear = 0.25;  ///< of the memory there is: what misses by less is a near miss
 constexpr std::size_t kMostMisses = 6, kMostRejections = 4;
-
-bool is_plain(const Plan& plan) {
-  return plan.strategy.layout.tensor == 1 && plan.strategy.offload_optimizer == OffloadDevice::none &&
-         plan.strategy.offload_parameters == OffloadDevice::none;
-}
 
 bool is_near(const Plan& plan, const Question& q) {
   return ratio(shortage(plan, q), available(q.cluster, q.headroom)) < kNear;
@@ -81,26 +75,16 @@ void add_experts(Document& doc, const Report& report) {
   doc.items({*report.details.experts});
 }
 
-OptionChanges pinning(const Strategy& s) {
-  const Offload offload{s.offload_optimizer, s.offload_parameters};
-  OptionChanges changes{{"--zero", fmt::format("{}", s.zero_stage)},
-                        {"--tp", fmt::format("{}", s.layout.tensor)},
-                        {"--offload", std::string(to_name(offload))}};
-  for (auto& each : token_options(s)) changes.push_back(std::move(each));
-  return changes;
-}
-
 }  // namespace
 
+bool is_plain(const Plan& plan) {
+  return plan.strategy.layout.tensor == 1 && plan.strategy.offload_optimizer == OffloadDevice::none &&
+         plan.strategy.offload_parameters == OffloadDevice::none;
+}
+
 OptionChanges alternative_changes(const Answer& answer) {
-  OptionChanges changes = pinning(answer.alternative->strategy);
-  std::istringstream words(answer.alternative_change);
-  for (std::string word; words >> word;) {
-    if (word.starts_with("--"))
-      changes.emplace_back(word, kFlagGiven);
-    else
-      changes.back().second = word;
-  }
+  OptionChanges changes = strategy_options(answer.alternative->strategy);
+  for (auto& each : typed_options(answer.alternative_change)) changes.push_back(std::move(each));
   return changes;
 }
 
@@ -114,9 +98,7 @@ void add_next(Document& doc, const std::vector<std::string>& commands) {
 
 /// Returns the command that plans what the search found.
 std::string pinned_command(const Report& report) {
-  std::vector<std::string> arguments = report.arguments;
-  arguments.erase(std::find(arguments.begin(), arguments.end(), to_name(Command::search)));
-  return command_line(with_options(arguments, pinning_options(report.found->best.front(), report.options)));
+  return plan_command_line(report.arguments, pinning_options(report.found->best.front(), report.options));
 }
 
 /// Returns the trainer's own command for a plan of what its recipe says.
@@ -176,10 +158,8 @@ std::vector<std::string> reasons(const Plan& plan, const Question& question) {
 void add_alternative(Document& doc, const Report& report) {
   const Answer& answer = report.answer;
   if (!answer.alternative) return;
-  std::vector<std::string> words;
-  for (const auto& [option, value] : alternative_changes(answer))
-    words.push_back(value == kFlagGiven ? option : fmt::format("{} {}", option, value));
-  doc.heading(fmt::format("What fits instead: {} ({})", answer.alternative->id(), fmt::join(words, " ")),
+  doc.heading(fmt::format("What fits instead: {} ({})", answer.alternative->id(),
+                          options_text(alternative_changes(answer))),
               Tone::good);
   doc.items(reasons(*answer.alternative, report.question));
 }

@@ -50,13 +50,6 @@ Table found_table(const std::vector<Found>& all, const Question& q) {
       all, [&](F each) { return &each == all.data() ? Tone::strong : Tone::plain; });
 }
 
-/// Returns the id that families of one strategy share, whatever their checkpointing and buckets.
-std::string short_id(const FamilyName& name) {
-  Strategy s = name.strategy;
-  s.checkpointing = Checkpointing::full;
-  return plan_id(name.framework, s);
-}
-
 /// Returns the strategies of which nothing was chosen, with the reason of the family that came nearest.
 std::vector<std::pair<std::string, std::string>> lost(const Exploration& found) {
   std::vector<std::pair<std::string, std::string>> all;
@@ -233,15 +226,17 @@ Json search_json(const Report& report) {
           {"families", json_list(found.families, family_json)}};
 }
 
-std::vector<std::pair<std::string, std::string>> pinning_options(const Found& found, const Options& options) {
+std::string short_id(const FamilyName& name) {
+  Strategy s = name.strategy;
+  s.checkpointing = Checkpointing::full;
+  return plan_id(name.framework, s);
+}
+
+OptionChanges pinning_options(const Found& found, const Options& options) {
   const Strategy& s = found.plan.strategy;
-  const Offload offload{s.offload_optimizer, s.offload_parameters};
-  std::vector<std::pair<std::string, std::string>> all{
-      {"--zero", fmt::format("{}", s.zero_stage)},
-      {"--tp", fmt::format("{}", s.layout.tensor)},
-      {"--offload", std::string(to_name(offload))},
-      {"--checkpointing", std::string(to_name(s.checkpointing))},
-      {"--micro-batch", fmt::format("{}", s.micro_batch_size)}};
+  OptionChanges all = sharding_options(s);
+  all.emplace_back("--checkpointing", to_name(s.checkpointing));
+  all.emplace_back("--micro-batch", fmt::format("{}", s.micro_batch_size));
   for (auto& each : token_options(s)) all.push_back(std::move(each));
   if (found.name.framework != Training{}.framework || options.has("--framework"))
     all.emplace_back("--framework", std::string(to_name(found.name.framework)));

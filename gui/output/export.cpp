@@ -8,6 +8,7 @@
 
 #include "cli/document/table.h"
 #include "cli/options/command_line.h"
+#include "cli/options/open_levers.h"
 #include "cli/options/strategy_words.h"
 #include "cli/report/report.h"
 #include "cli/report/report_text.h"
@@ -50,23 +51,17 @@ std::string compared_text(TextFormat format, const Compared& compared) {
   return {};
 }
 
-/// Returns the report with the details that the format prints.
-Report detailed_report(const Planned& planned, OutputFormat format) {
+std::string reported_text(TextFormat format, const Planned& planned, const Environment& environment) {
   Report report = report_of(planned);
-  report.details = details_for(planned.question, planned.answer, format);
-  return report;
-}
-
-std::string reported_text(TextFormat format, const Planned& planned) {
-  switch (format) {
-    case TextFormat::plain:
-      return text_of(report_document(detailed_report(planned, OutputFormat::text), kWidth),
-                     {.width = kWidth});
-    case TextFormat::markdown: return markdown_of(report_document(report_of(planned), kWidth));
-    case TextFormat::csv: return csv_of(report_document(report_of(planned), kWidth));
-    case TextFormat::json: return json_text(report_json(detailed_report(planned, OutputFormat::json)));
-  }
-  return {};
+  if (format == TextFormat::markdown) return markdown_of(report_document(report, kWidth));
+  if (format == TextFormat::csv) return csv_of(report_document(report, kWidth));
+  const bool is_json = format == TextFormat::json;
+  report.details =
+      details_for(planned.question, planned.answer, is_json ? OutputFormat::json : OutputFormat::text);
+  const Advice advice = advice_for(report.options, report.arguments, planned.question, environment);
+  report.advice = &advice;
+  return is_json ? json_text(report_json(report))
+                 : text_of(report_document(report, kWidth), {.width = kWidth});
 }
 
 /// Returns a saved report, which has no question but the figures of its plans.
@@ -128,23 +123,15 @@ std::unique_ptr<QMimeData> comparison_data(const Compared& compared) {
   return data;
 }
 
-QByteArray report_as(TextFormat format, const Planned& planned) {
+QByteArray report_as(TextFormat format, const Planned& planned, const Environment& environment) {
   return QByteArray::fromStdString(planned.saved ? saved_text(format, planned)
-                                                 : reported_text(format, planned));
+                                                 : reported_text(format, planned, environment));
 }
 
-QByteArray comparison_as(TextFormat format, const Compared& compared) {
-  if (compared.subjects.size() == 1) return report_as(format, *compared.subjects.front().planned);
+QByteArray comparison_as(TextFormat format, const Compared& compared, const Environment& environment) {
+  if (compared.subjects.size() == 1)
+    return report_as(format, *compared.subjects.front().planned, environment);
   return QByteArray::fromStdString(compared_text(format, compared));
-}
-
-std::vector<std::pair<std::string, std::string>> strategy_options(const Strategy& strategy) {
-  const Offload offload{strategy.offload_optimizer, strategy.offload_parameters};
-  std::vector<std::pair<std::string, std::string>> options{{"--zero", std::to_string(strategy.zero_stage)},
-                                                           {"--tp", std::to_string(strategy.layout.tensor)},
-                                                           {"--offload", std::string(to_name(offload))}};
-  for (auto& each : token_options(strategy)) options.push_back(std::move(each));
-  return options;
 }
 
 std::vector<std::string> pinned_arguments(const Subject& subject) {

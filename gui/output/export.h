@@ -5,6 +5,7 @@
 #include <QString>
 #include <memory>
 
+#include "cli/base/environment.h"
 #include "cli/report/scenario_report.h"
 #include "gui/session/planned.h"
 
@@ -35,16 +36,16 @@ struct Compared {
 
 enum class TextFormat { plain, markdown, csv, json };
 
-/// Returns what `zplan` prints for the scenario, with --markdown, --csv or --json by the format, to the byte.
-/// For a saved report, returns its JSON unchanged and, in the other formats, the figures that it has. Throws
-/// InputError if such a report is no longer readable.
-[[nodiscard]] QByteArray report_as(TextFormat format, const Planned& planned);
+/// Returns what `zplan` prints for the scenario, with --verbose, --markdown, --csv or --json by the format,
+/// to the byte. The advice of text and JSON is searched for meanwhile, for about half a second. For a saved
+/// report, returns its JSON unchanged and, in the other formats, the figures that it has. Throws InputError
+/// if such a report is no longer readable.
+[[nodiscard]] QByteArray report_as(TextFormat format, const Planned& planned, const Environment& environment);
 /// Returns what `zplan compare FILE.zplan` prints in that format; a single scenario as report_as does. Throws
 /// InputError as report_as does.
-[[nodiscard]] QByteArray comparison_as(TextFormat format, const Compared& compared);
+[[nodiscard]] QByteArray comparison_as(TextFormat format, const Compared& compared,
+                                       const Environment& environment);
 
-/// Returns the options that fix a strategy, with values, but for the size of the micro-batch.
-[[nodiscard]] std::vector<std::pair<std::string, std::string>> strategy_options(const Strategy& strategy);
 /// Returns the arguments with which `zplan` makes exactly this plan of a scenario; those of the scenario if
 /// the plan is its recommended one.
 [[nodiscard]] std::vector<std::string> pinned_arguments(const Subject& subject);

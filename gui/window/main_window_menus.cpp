@@ -317,7 +317,9 @@ void MainWindow::export_comparison() {
   const QString path =
       dialogs.file_to_write(tr("Export the comparison"), QStringLiteral("comparison.md"), text_files());
   if (!path.isEmpty())
-    report_written(path, write_text(path, [&all](TextFormat format) { return comparison_as(format, all); }));
+    report_written(path, write_text(path, [&, this](TextFormat format) {
+                     return comparison_as(format, all, session_.planning().environment());
+                   }));
 }
 
 void MainWindow::export_report() {
@@ -327,8 +329,9 @@ void MainWindow::export_report() {
   const QString path =
       dialogs.file_to_write(tr("Export the plan"), QStringLiteral("plan.json"), text_files());
   if (!path.isEmpty())
-    report_written(path,
-                   write_text(path, [&planned](TextFormat format) { return report_as(format, *planned); }));
+    report_written(path, write_text(path, [&, this](TextFormat format) {
+                     return report_as(format, *planned, session_.planning().environment());
+                   }));
 }
 
 Pages MainWindow::pages() const {

@@ -23,25 +23,17 @@ Scenario larger() {
 
 Compared both() { return {{subject(readme()), subject(larger())}, 0, false}; }
 
-/// A JSON report without what the command line alone searches for.
-nlohmann::json without_advice(const std::string& text) {
-  nlohmann::json report = nlohmann::json::parse(text);
-  report.erase("advice");
-  return report;
-}
-
-/// The text of a report up to its verdict, behind which the command line advises.
-std::string up_to_verdict(const std::string& text) { return text.substr(0, text.find("\nRecommended:")); }
-
 TEST(Export, OneScenarioIsWhatTheCommandLinePrints) {
   const Planned& plan = *planned();
-  EXPECT_EQ(without_advice(report_as(TextFormat::json, plan).toStdString()),
-            without_advice(printed(readme().arguments, {"--json"})));
-  EXPECT_EQ(report_as(TextFormat::csv, plan).toStdString(), printed(readme().arguments, {"--csv"}));
-  EXPECT_EQ(report_as(TextFormat::markdown, plan).toStdString(), printed(readme().arguments, {"--markdown"}));
-  EXPECT_EQ(up_to_verdict(report_as(TextFormat::plain, plan).toStdString()),
-            up_to_verdict(printed(readme().arguments, {"--verbose"})));
-  EXPECT_EQ(comparison_as(TextFormat::csv, {{subject()}, 0, false}).toStdString(),
+  EXPECT_EQ(report_as(TextFormat::json, plan, Environment{}).toStdString(),
+            printed(readme().arguments, {"--json"}));
+  EXPECT_EQ(report_as(TextFormat::csv, plan, Environment{}).toStdString(),
+            printed(readme().arguments, {"--csv"}));
+  EXPECT_EQ(report_as(TextFormat::markdown, plan, Environment{}).toStdString(),
+            printed(readme().arguments, {"--markdown"}));
+  EXPECT_EQ(report_as(TextFormat::plain, plan, Environment{}).toStdString(),
+            printed(readme().arguments, {"--verbose"}));
+  EXPECT_EQ(comparison_as(TextFormat::csv, {{subject()}, 0, false}, Environment{}).toStdString(),
             printed(readme().arguments, {"--csv"}));
 }
 
@@ -57,10 +49,11 @@ TEST(Export, SeveralAreWhatTheCommandLinePrintsOfTheirFile) {
   const QString file = folder.filePath("both.zplan");
   Compared all = both();
   all.file = file.toStdString();
-  EXPECT_EQ(comparison_as(TextFormat::plain, all).toStdString(), compared(file, {}));
-  EXPECT_EQ(comparison_as(TextFormat::markdown, all).toStdString(), compared(file, {"--markdown"}));
-  EXPECT_EQ(comparison_as(TextFormat::csv, all).toStdString(), compared(file, {"--csv"}));
-  EXPECT_EQ(comparison_as(TextFormat::json, all).toStdString(), compared(file, {"--json"}));
+  EXPECT_EQ(comparison_as(TextFormat::plain, all, Environment{}).toStdString(), compared(file, {}));
+  EXPECT_EQ(comparison_as(TextFormat::markdown, all, Environment{}).toStdString(),
+            compared(file, {"--markdown"}));
+  EXPECT_EQ(comparison_as(TextFormat::csv, all, Environment{}).toStdString(), compared(file, {"--csv"}));
+  EXPECT_EQ(comparison_as(TextFormat::json, all, Environment{}).toStdString(), compared(file, {"--json"}));
 }
 
 TEST(Export, TheTableHasFiguresAndTheirDifferences) {
@@ -91,7 +84,7 @@ TEST(Export, AlikeLinesAreLeftOutOnRequest) {
 
 TEST(Export, StrategiesOfOneScenarioStandBesideEachOther) {
   Compared two{{{"first", planned(), 0}, {"second", planned(), 1}}, 1, false};
-  const Json json = Json::parse(comparison_as(TextFormat::json, two).toStdString());
+  const Json json = Json::parse(comparison_as(TextFormat::json, two, Environment{}).toStdString());
   EXPECT_EQ(json["baseline"], 1);
   EXPECT_EQ(json["scenarios"][0]["strategy"], planned()->answer.plans[0].id());
   EXPECT_EQ(json["scenarios"][1]["strategy"], planned()->answer.plans[1].id());
@@ -109,19 +102,20 @@ TEST(Export, ASavedReportIsGivenAsItWas) {
   const QTemporaryDir folder;
   const Scenario then = test::saved(folder.path());
   const PlannedPtr plan = plan_scenario(then, Environment{}, Depth::full);
-  EXPECT_EQ(report_as(TextFormat::json, *plan).toStdString(), printed(readme().arguments, {"--json"}));
-  EXPECT_TRUE(report_as(TextFormat::markdown, *plan).contains("needs"));
+  EXPECT_EQ(report_as(TextFormat::json, *plan, Environment{}).toStdString(),
+            printed(readme().arguments, {"--json"}));
+  EXPECT_TRUE(report_as(TextFormat::markdown, *plan, Environment{}).contains("needs"));
   EXPECT_EQ(copy_as_command(then), "");
   ASSERT_TRUE(QFile::remove(QString::fromStdString(then.report)));
-  EXPECT_THROW((void)report_as(TextFormat::json, *plan), InputError);
+  EXPECT_THROW((void)report_as(TextFormat::json, *plan, Environment{}), InputError);
 }
 
 TEST(Export, NamesAreKeptAsTheyAre) {
   Compared odd = both();
   odd.subjects[1].title = "a, \"b\" | <c>";
-  EXPECT_TRUE(comparison_as(TextFormat::csv, odd).contains("\"a, \"\"b\"\" | <c>\","));
+  EXPECT_TRUE(comparison_as(TextFormat::csv, odd, Environment{}).contains("\"a, \"\"b\"\" | <c>\","));
   EXPECT_TRUE(comparison_html(odd).contains("a, &quot;b&quot; | &lt;c&gt;"));
-  EXPECT_TRUE(comparison_as(TextFormat::markdown, odd).contains("\\|"));
+  EXPECT_TRUE(comparison_as(TextFormat::markdown, odd, Environment{}).contains("\\|"));
 }
 
 TEST(Export, ACommandGivesThePlanThatIsShown) {
