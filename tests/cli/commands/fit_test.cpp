@@ -219,9 +219,10 @@ TEST(Asked, GpusWithinATime) {
     EXPECT_EQ(in_time, run.at("gpus").get<std::int64_t>() >= fewest) << run.dump();
     if (!in_time) below = run.at("gpus");
     if (in_time && run.at("gpus") == deadline.at("cheapest"))
-      for (const json& other : runs)
-        if (other.at("seconds") <= deadline.at("within_seconds"))
-          EXPECT_LE(run.at("gpu_hours"), other.at("gpu_hours"));
+      for (const json& other : runs) {
+        if (other.at("seconds") > deadline.at("within_seconds")) continue;
+        EXPECT_LE(run.at("gpu_hours"), other.at("gpu_hours"));
+      }
     EXPECT_NEAR(run.at("cost"), run.at("gpu_hours").get<double>() * 2.2, 1);
   }
   EXPECT_EQ(fewest - below, 8);  // whole nodes: the one before is not in time
