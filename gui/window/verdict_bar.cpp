@@ -1,0 +1,116 @@
+#include "gui/window/verdict_bar.h"
+
+#include <QGridLayout>
+#include <QLabel>
+#include <QStyle>
+#include <algorithm>
+
+#include "cli/report/brief.h"
+#include "gui/output/text_label.h"
+#include "gui/output/why_view.h"
+#include "gui/session/words.h"
+
+namespace zplan::gui {
+
+namespace {
+
+constexpr double kLarge = 1.4;                        ///< the verdict, in multiples of the window's font
+constexpr int kGap = 8, kLeast = 200, kUsual = 1000;  ///< pixels
+
+QFont large(QFont font) {
+  if (font.pixelSize() > 0)
+    font.setPixelSize(qRound(font.pixelSize() * kLarge));
+  else
+    font.setPointSizeF(font.pointSizeF() * kLarge);
+  font.setBold(true);
+  return font;
+}
+
+/// The texts of the bar, and its mark.
+struct Lines {
+  QString statement, about{};
+  QStyle::StandardPixmap sign{QStyle::SP_MessageBoxInformation};
+};
+
+Lines lines_of(const Session::Entry* entry) {
+  if (entry == nullptr)
+    return {VerdictBar::tr("No scenario: add one on the left, or drop a config.json here")};
+  const QString name = qt(entry->scenario.name);
+  if (entry->problem && !entry->glance)
+    return {VerdictBar::tr("%1: %2").arg(name, entry->problem->text), {}, QStyle::SP_MessageBoxCritical};
+  if (!entry->newest()) return {VerdictBar::tr("%1: planning…").arg(name)};
+  const Planned& planned = *entry->newest();
+  const Verdict verdict = verdict_of(planned);
+  QStringList about;
+  for (const std::string& each : {verdict.subject, verdict.alternative})
+    if (!each.empty()) about << qt(each);
+  return {headline_of(planned), about.join(u'\n'),
+          planned.plan().fits ? QStyle::SP_DialogApplyButton : QStyle::SP_MessageBoxWarning};
+}
+
+}  // namespace
+
+VerdictBar::VerdictBar(Session& session, QWidget* parent)
+    : QWidget(parent),
+      session_(session),
+      sign_(new QLabel(this)),
+      statement_(text_label(this)),
+      about_(text_label(this)) {
+  setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
+  statement_->setObjectName(QStringLiteral("banner"));
+  statement_->setFont(large(statement_->font()));
+  about_->setObjectName(QStringLiteral("about"));
+  auto* grid = new QGridLayout(this);
+  grid->setContentsMargins(6, 4, 6, 2);
+  grid->setHorizontalSpacing(kGap);
+  grid->setVerticalSpacing(2);
+  grid->setColumnStretch(1, 1);
+  grid->addWidget(sign_, 0, 0, Qt::AlignTop);
+  grid->addWidget(statement_, 0, 1);
+  grid->addWidget(about_, 1, 1);
+
+  soon_.setSingleShot(true);
+  connect(&soon_, &QTimer::timeout, this, &VerdictBar::refresh);
+  const auto changed = [this] { later(); };
+  connect(&session, &Session::inserted, this, changed);
+  connect(&session, &Session::removed, this, changed);
+  connect(&session, &Session::changed, this, changed);
+  connect(&session, &Session::glanced, this, changed);
+  connect(&session, &Session::answered, this, changed);
+  connect(&session, &Session::current_changed, this, changed);
+  connect(&session, &Session::reset, this, changed);
+  refresh();
+}
+
+void VerdictBar::later() {
+  if (!soon_.isActive()) soon_.start(0);
+}
+
+void VerdictBar::refresh() {
+  const int row = session_.current();
+  const Lines lines = lines_of(row < 0 ? nullptr : &session_.at(row));
+  statement_->setText(lines.statement);
+  about_->setText(lines.about);
+  about_->setVisible(!lines.about.isEmpty());
+  const int side = statement_->fontMetrics().height();
+  sign_->setPixmap(style()->standardIcon(lines.sign).pixmap(side, side));
+  fit();
+}
+
+/// Sets the heights that the texts have at the bar's width: a tool bar asks for heights alone.
+void VerdictBar::fit() {
+  const QMargins around = layout()->contentsMargins();
+  const int room = width() - around.left() - around.right() - sign_->sizeHint().width() - kGap;
+  const int width = room < kLeast ? kUsual : room;  // before the window is laid out
+  for (QLabel* each : {statement_, about_}) {
+    each->setMinimumHeight(0);  // it would count
+    each->setFixedHeight(std::max(0, each->heightForWidth(width)));
+  }
+}
+
+void VerdictBar::resizeEvent(QResizeEvent* event) {
+  QWidget::resizeEvent(event);
+  fit();
+}
+
+}  // namespace zplan::gui
