@@ -506,7 +506,8 @@ void add_cut(Document& doc, const std::string& label, const std::string& text, c
 Verdict verdict_of(const Plan& plan, const Report& report, const Say& say) {
   return {.subject = subject(report, say),
           .statement = statement(plan, report, say),
-          .alternative = alternative_text(report, say)};
+          .alternative = alternative_text(report, say),
+          .remedy = plan.fits ? "" : remedy_of(plan)};
 }
 
 void add_verdict_sentence(Document& doc, bool fits, const Screen& screen, const std::string& text) {

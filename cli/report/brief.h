@@ -26,6 +26,7 @@ struct Verdict {
   std::string subject;      ///< "8B, full fine-tuning, on 5 x H100-SXM-80GB"
   std::string statement;    ///< "fits with zero3, 34.1 of 39.1 GiB per GPU, 2.46 s a step, 4,158 tokens/s"
   std::string alternative;  ///< "It fits with ...", where no plan of the answer fits; else empty
+  std::string remedy;       ///< "it would fit on GPUs of 55.0 GiB ...", of a plan that does not; may be empty
 };
 /// Returns the verdict on a plan of the report's answer; the short answer begins with that on the leading
 /// one.

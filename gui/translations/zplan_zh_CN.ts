@@ -2913,6 +2913,10 @@ A click shows the details.</source>
         <source>%1: planning…</source>
         <translation>%1：正在规划…</translation>
     </message>
+    <message>
+        <source>; %1</source>
+        <translation>；%1</translation>
+    </message>
 </context>
 <context>
     <name>zplan::gui::WhyView</name>

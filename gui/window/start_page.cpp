@@ -24,13 +24,7 @@ Scenario named(const std::vector<std::string>& arguments) {
 QLabel* heading(const QString& text, double size, QWidget* parent) {
   QLabel* label = text_label(parent);
   label->setText(text);
-  QFont font = label->font();
-  if (font.pixelSize() > 0)
-    font.setPixelSize(qRound(font.pixelSize() * size));
-  else
-    font.setPointSizeF(font.pointSizeF() * size);
-  font.setBold(true);
-  label->setFont(font);
+  label->setFont(heading_font(label->font(), size));
   return label;
 }
 

@@ -4,6 +4,7 @@
 #include <QLabel>
 #include <QStyle>
 #include <algorithm>
+#include <array>
 
 #include "cli/report/brief.h"
 #include "gui/output/text_label.h"
@@ -14,17 +15,9 @@ namespace zplan::gui {
 
 namespace {
 
-constexpr double kLarge = 1.4;                        ///< the verdict, in multiples of the window's font
+/// Sizes of the verdict in multiples of the window's font; the first is taken at which it needs one line.
+constexpr std::array kSizes{1.4, 1.25, 1.15};
 constexpr int kGap = 8, kLeast = 200, kUsual = 1000;  ///< pixels
-
-QFont large(QFont font) {
-  if (font.pixelSize() > 0)
-    font.setPixelSize(qRound(font.pixelSize() * kLarge));
-  else
-    font.setPointSizeF(font.pointSizeF() * kLarge);
-  font.setBold(true);
-  return font;
-}
 
 /// The texts of the bar, and its mark.
 struct Lines {
@@ -41,10 +34,10 @@ Lines lines_of(const Session::Entry* entry) {
   if (!entry->newest()) return {VerdictBar::tr("%1: planning…").arg(name)};
   const Planned& planned = *entry->newest();
   const Verdict verdict = verdict_of(planned);
-  QStringList about;
-  for (const std::string& each : {verdict.subject, verdict.alternative})
-    if (!each.empty()) about << qt(each);
-  return {headline_of(planned), about.join(u'\n'),
+  QString about = qt(verdict.subject);
+  for (const std::string& each : {verdict.alternative, verdict.remedy})
+    if (!each.empty()) about += VerdictBar::tr("; %1").arg(qt(each));
+  return {headline_of(planned), about,
           planned.plan().fits ? QStyle::SP_DialogApplyButton : QStyle::SP_MessageBoxWarning};
 }
 
@@ -58,7 +51,6 @@ VerdictBar::VerdictBar(Session& session, QWidget* parent)
       about_(text_label(this)) {
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
   statement_->setObjectName(QStringLiteral("banner"));
-  statement_->setFont(large(statement_->font()));
   about_->setObjectName(QStringLiteral("about"));
   auto* grid = new QGridLayout(this);
   grid->setContentsMargins(6, 4, 6, 2);
@@ -91,20 +83,24 @@ void VerdictBar::refresh() {
   const Lines lines = lines_of(row < 0 ? nullptr : &session_.at(row));
   statement_->setText(lines.statement);
   about_->setText(lines.about);
-  about_->setVisible(!lines.about.isEmpty());
-  const int side = statement_->fontMetrics().height();
+  const int side = QFontMetrics(heading_font(font(), kSizes.front())).height();
   sign_->setPixmap(style()->standardIcon(lines.sign).pixmap(side, side));
   fit();
 }
 
-/// Sets the heights that the texts have at the bar's width: a tool bar asks for heights alone.
+/// Sets the size of the verdict, and the heights that the texts have at the bar's width: a tool bar asks for
+/// heights alone.
 void VerdictBar::fit() {
   const QMargins around = layout()->contentsMargins();
   const int room = width() - around.left() - around.right() - sign_->sizeHint().width() - kGap;
   const int width = room < kLeast ? kUsual : room;  // before the window is laid out
+  for (const double size : kSizes) {
+    statement_->setFont(heading_font(font(), size));
+    if (statement_->fontMetrics().horizontalAdvance(statement_->text()) <= width) break;
+  }
   for (QLabel* each : {statement_, about_}) {
     each->setMinimumHeight(0);  // it would count
-    each->setFixedHeight(std::max(0, each->heightForWidth(width)));
+    each->setFixedHeight(std::max(each->fontMetrics().height(), each->heightForWidth(width)));
   }
 }
 

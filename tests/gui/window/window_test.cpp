@@ -218,6 +218,15 @@ TEST_F(WindowTest, AnAnswerToAnEarlierQuestionIsMarkedAndDoesNotGoOut) {
   EXPECT_FALSE(window_.message().isEmpty());
 }
 
+TEST_F(WindowTest, WhereNothingFitsTheVerdictSaysOnWhatItWould) {
+  session().set_arguments(
+      0, {"--model", "8B", "--gpus", "5", "--mem", "44", "--zero", "2", "--offload", "none"});
+  settle();
+  EXPECT_TRUE(find<QLabel>("banner")->text().startsWith("Does not fit. The nearest, zero2, needs "));
+  const QString about = find<QLabel>("about")->text();
+  EXPECT_TRUE(about.contains("it would fit on")) << about.toStdString();
+}
+
 TEST_F(WindowTest, WhyAndConfigAreNeverOfAnotherScenario) {
   press(Qt::Key_D, Qt::ControlModifier);
   session().set_arguments(1, {"--model", "8B", "--gpus", "none"});
