@@ -123,10 +123,7 @@ QString page_of(const Planned& planned) {
 
 }  // namespace
 
-QString headline_of(const Planned& planned) {
-  QString text = qt(verdict_of(planned).statement);
-  return text.replace(0, 1, text.at(0).toUpper());
-}
+QString headline_of(const Planned& planned) { return capitalised(qt(verdict_of(planned).statement)); }
 
 WhyView::WhyView(QWidget* parent) : QWidget(parent) {
   page_ = new QTextBrowser;

@@ -81,6 +81,8 @@ namespace {
 
 QString qt(const std::string& text) { return QString::fromStdString(text); }
 
+QString capitalised(QString text) { return text.isEmpty() ? text : text.replace(0, 1, text.at(0).toUpper()); }
+
 QString memory_words(Bytes size, ByteUnit unit) { return qt(format_bytes(size, unit)); }
 
 QString verdict_words(const Plan& plan) {

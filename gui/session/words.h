@@ -21,5 +21,7 @@ namespace zplan::gui {
 /// Returns the name of a figure or a setting, English in reports, in the window's language.
 [[nodiscard]] QString line_name(const QString& english);
 [[nodiscard]] QString qt(const std::string& text);
+/// Returns the text as it begins a sentence.
+[[nodiscard]] QString capitalised(QString text);
 
 }  // namespace zplan::gui

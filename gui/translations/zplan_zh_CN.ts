@@ -2914,8 +2914,8 @@ A click shows the details.</source>
         <translation>%1：正在规划…</translation>
     </message>
     <message>
-        <source>; %1</source>
-        <translation>；%1</translation>
+        <source>. %1</source>
+        <translation>。%1</translation>
     </message>
 </context>
 <context>

@@ -36,7 +36,7 @@ Lines lines_of(const Session::Entry* entry) {
   const Verdict verdict = verdict_of(planned);
   QString about = qt(verdict.subject);
   for (const std::string& each : {verdict.alternative, verdict.remedy})
-    if (!each.empty()) about += VerdictBar::tr("; %1").arg(qt(each));
+    if (!each.empty()) about += VerdictBar::tr(". %1").arg(capitalised(qt(each)));
   return {headline_of(planned), about,
           planned.plan().fits ? QStyle::SP_DialogApplyButton : QStyle::SP_MessageBoxWarning};
 }
@@ -102,6 +102,7 @@ void VerdictBar::fit() {
     each->setMinimumHeight(0);  // it would count
     each->setFixedHeight(std::max(each->fontMetrics().height(), each->heightForWidth(width)));
   }
+  setFixedHeight(layout()->sizeHint().height());
 }
 
 void VerdictBar::resizeEvent(QResizeEvent* event) {

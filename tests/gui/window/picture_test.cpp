@@ -44,7 +44,8 @@ class PictureTest : public ::testing::Test {
     ASSERT_TRUE(QTest::qWaitForWindowExposed(window_.get()));
     ASSERT_TRUE(test::wait_until([this] { return window_->session().planning().is_idle(); }));
     window_->view().refresh();
-    QCoreApplication::processEvents();
+    // A new height of a text passes through the layouts around it, one after the other.
+    for (int round = 0; round < 8; ++round) QCoreApplication::processEvents();
   }
   QImage picture() { return window_->grab().toImage().convertToFormat(QImage::Format_RGB32); }
 
@@ -73,6 +74,11 @@ class PictureTest : public ::testing::Test {
       } else if (!label->wordWrap()) {
         EXPECT_GE(label->width() + 1, label->sizeHint().width()) << label->text().toStdString();
       }
+    }
+    for (const char* name : {"banner", "about"}) {
+      const auto* label = window_->findChild<QLabel*>(name);
+      EXPECT_TRUE(!label->isVisible() || label->visibleRegion().boundingRect() == label->rect())
+          << label->text().toStdString();
     }
     for (const QToolButton* button : window_->findChildren<QToolButton*>()) {
       if (!button->isVisible() || button->text().isEmpty() || !button->icon().isNull()) continue;

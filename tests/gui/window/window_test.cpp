@@ -224,7 +224,7 @@ TEST_F(WindowTest, WhereNothingFitsTheVerdictSaysOnWhatItWould) {
   settle();
   EXPECT_TRUE(find<QLabel>("banner")->text().startsWith("Does not fit. The nearest, zero2, needs "));
   const QString about = find<QLabel>("about")->text();
-  EXPECT_TRUE(about.contains("it would fit on")) << about.toStdString();
+  EXPECT_TRUE(about.contains(". It would fit on ")) << about.toStdString();
 }
 
 TEST_F(WindowTest, WhyAndConfigAreNeverOfAnotherScenario) {
