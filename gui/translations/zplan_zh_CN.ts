@@ -2917,6 +2917,14 @@ A click shows the details.</source>
         <source>. %1</source>
         <translation>。%1</translation>
     </message>
+    <message>
+        <source>Add what fits</source>
+        <translation>添加放得下的</translation>
+    </message>
+    <message>
+        <source>Adds the plan that would fit instead as a scenario</source>
+        <translation>把放得下的规划添加为方案</translation>
+    </message>
 </context>
 <context>
     <name>zplan::gui::WhyView</name>

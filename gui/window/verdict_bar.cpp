@@ -3,10 +3,13 @@
 #include <QGridLayout>
 #include <QLabel>
 #include <QStyle>
+#include <QToolButton>
 #include <algorithm>
 #include <array>
 
+#include "cli/options/command_line.h"
 #include "cli/report/brief.h"
+#include "cli/report/report_text.h"
 #include "gui/output/text_label.h"
 #include "gui/output/why_view.h"
 #include "gui/session/words.h"
@@ -23,6 +26,7 @@ constexpr int kGap = 8, kLeast = 200, kUsual = 1000;  ///< pixels
 struct Lines {
   QString statement, about{};
   QStyle::StandardPixmap sign{QStyle::SP_MessageBoxInformation};
+  bool has_alternative{};
 };
 
 Lines lines_of(const Session::Entry* entry) {
@@ -38,7 +42,8 @@ Lines lines_of(const Session::Entry* entry) {
   for (const std::string& each : {verdict.alternative, verdict.remedy})
     if (!each.empty()) about += VerdictBar::tr(". %1").arg(capitalised(qt(each)));
   return {headline_of(planned), about,
-          planned.plan().fits ? QStyle::SP_DialogApplyButton : QStyle::SP_MessageBoxWarning};
+          planned.plan().fits ? QStyle::SP_DialogApplyButton : QStyle::SP_MessageBoxWarning,
+          !planned.saved && !verdict.alternative.empty()};
 }
 
 }  // namespace
@@ -48,7 +53,8 @@ VerdictBar::VerdictBar(Session& session, QWidget* parent)
       session_(session),
       sign_(new QLabel(this)),
       statement_(text_label(this)),
-      about_(text_label(this)) {
+      about_(text_label(this)),
+      take_(new QToolButton(this)) {
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
   statement_->setObjectName(QStringLiteral("banner"));
   about_->setObjectName(QStringLiteral("about"));
@@ -60,6 +66,12 @@ VerdictBar::VerdictBar(Session& session, QWidget* parent)
   grid->addWidget(sign_, 0, 0, Qt::AlignTop);
   grid->addWidget(statement_, 0, 1);
   grid->addWidget(about_, 1, 1);
+  grid->addWidget(take_, 0, 2, 2, 1, Qt::AlignVCenter);
+  take_->setObjectName(QStringLiteral("alternative"));
+  take_->setText(tr("Add what fits"));
+  take_->setToolTip(tr("Adds the plan that would fit instead as a scenario"));
+  take_->setFocusPolicy(Qt::StrongFocus);
+  connect(take_, &QToolButton::clicked, this, &VerdictBar::add_alternative);
 
   soon_.setSingleShot(true);
   connect(&soon_, &QTimer::timeout, this, &VerdictBar::refresh);
@@ -83,6 +95,7 @@ void VerdictBar::refresh() {
   const Lines lines = lines_of(row < 0 ? nullptr : &session_.at(row));
   statement_->setText(lines.statement);
   about_->setText(lines.about);
+  take_->setVisible(lines.has_alternative);
   const int side = QFontMetrics(heading_font(font(), kSizes.front())).height();
   sign_->setPixmap(style()->standardIcon(lines.sign).pixmap(side, side));
   fit();
@@ -92,7 +105,8 @@ void VerdictBar::refresh() {
 /// heights alone.
 void VerdictBar::fit() {
   const QMargins around = layout()->contentsMargins();
-  const int room = width() - around.left() - around.right() - sign_->sizeHint().width() - kGap;
+  const int room = width() - around.left() - around.right() - sign_->sizeHint().width() - kGap -
+                   (take_->isHidden() ? 0 : take_->sizeHint().width() + kGap);
   const int width = room < kLeast ? kUsual : room;  // before the window is laid out
   for (const double size : kSizes) {
     statement_->setFont(heading_font(font(), size));
@@ -103,6 +117,16 @@ void VerdictBar::fit() {
     each->setFixedHeight(std::max(each->fontMetrics().height(), each->heightForWidth(width)));
   }
   setFixedHeight(layout()->sizeHint().height());
+}
+
+void VerdictBar::add_alternative() {
+  const int row = session_.current();
+  if (row < 0 || !session_.at(row).planned || !session_.at(row).planned->answer.alternative) return;
+  const Planned& planned = *session_.at(row).planned;
+  const std::vector<std::string> arguments =
+      with_options(planned.scenario.arguments, alternative_changes(planned.answer));
+  session_.add(
+      {.name = session_.free_name(qt(name_of_question(arguments))).toStdString(), .arguments = arguments});
 }
 
 void VerdictBar::resizeEvent(QResizeEvent* event) {

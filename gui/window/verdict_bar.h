@@ -7,6 +7,7 @@
 #include "gui/session/session.h"
 
 class QLabel;
+class QToolButton;
 
 namespace zplan::gui {
 
@@ -25,10 +26,12 @@ class VerdictBar : public QWidget {
   void later();
   void refresh();
   void fit();
+  void add_alternative();
 
   Session& session_;
   QTimer soon_;
   QLabel *sign_, *statement_, *about_;
+  QToolButton* take_;  ///< adds what would fit instead
 };
 
 }  // namespace zplan::gui

@@ -227,6 +227,24 @@ TEST_F(WindowTest, WhereNothingFitsTheVerdictSaysOnWhatItWould) {
   EXPECT_TRUE(about.contains(". It would fit on ")) << about.toStdString();
 }
 
+TEST_F(WindowTest, WhatWouldFitInsteadIsAddedByAClick) {
+  auto* take = find<QToolButton>("alternative");
+  EXPECT_FALSE(take->isVisible()) << "it fits";
+  session().set_arguments(
+      0, {"--model", "70B", "--gpus", "2", "--gpu", "RTX-3090-24GB", "--method", "qlora", "--seq", "512"});
+  settle();
+  settle();
+  ASSERT_TRUE(take->isVisible());
+  const std::string instead = session().at(0).planned->answer.alternative->id();
+  take->click();
+  ASSERT_EQ(session().size(), 2);
+  settle();
+  EXPECT_FALSE(session().at(1).problem);
+  EXPECT_TRUE(session().at(1).planned->plan().fits);
+  EXPECT_EQ(session().at(1).planned->plan().id(), instead);
+  EXPECT_FALSE(take->isVisible()) << "the added one is the current one, and fits";
+}
+
 TEST_F(WindowTest, WhyAndConfigAreNeverOfAnotherScenario) {
   press(Qt::Key_D, Qt::ControlModifier);
   session().set_arguments(1, {"--model", "8B", "--gpus", "none"});
