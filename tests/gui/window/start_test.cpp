@@ -1,5 +1,6 @@
 // The first start: three questions, examples, and the way into the usual window.
 
+#include <QAccessible>
 #include <QDockWidget>
 #include <QLabel>
 #include <QLineEdit>
@@ -97,6 +98,22 @@ TEST_F(StartTest, EscapeAndSkipKeepTheDefault) {
   other.start({}, true);
   other.findChild<StartPage*>()->findChild<QPushButton*>("skip")->click();
   EXPECT_EQ(other.session().at(0).scenario, first_scenario());
+}
+
+TEST_F(StartTest, EverythingThatTakesTheFocusHasANameAndItsTurn) {
+  QSet<const QWidget*> turns;
+  for (int i = 0; i < 40; ++i) {
+    turns << QApplication::focusWidget();
+    QTest::keyClick(QApplication::focusWidget(), Qt::Key_Tab);
+  }
+  for (QWidget* each : page()->findChildren<QWidget*>()) {
+    if ((each->focusPolicy() & Qt::TabFocus) == 0 || !each->isVisible() || !each->isEnabled()) continue;
+    EXPECT_FALSE(QAccessible::queryAccessibleInterface(each)->text(QAccessible::Name).isEmpty())
+        << each->metaObject()->className();
+    const bool is_proxied = each->focusProxy() != nullptr;
+    EXPECT_TRUE(is_proxied || turns.contains(each)) << each->metaObject()->className();
+  }
+  EXPECT_TRUE(turns.contains(page()->findChild<QPushButton*>("skip")));
 }
 
 TEST_F(StartTest, WhatIsOpenedTakesItsPlace) {
