@@ -50,8 +50,6 @@ void ValidationLine::show_plan(const std::vector<AccuracyOf>& kinds, const Subje
 
 void ValidationLine::clear() { show_text({}, {}); }
 
-QString ValidationLine::details() const { return details_->toPlainText(); }
-
 void ValidationLine::show_text(const QString& line, const QString& details) {
   setVisible(!line.isEmpty());
   if (details != details_->toPlainText()) details_->setPlainText(details);

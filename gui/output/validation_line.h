@@ -19,9 +19,6 @@ class ValidationLine : public QWidget {
   /// Shows the validation of figures of these kinds for the plan of a subject.
   void show_plan(const std::vector<AccuracyOf>& kinds, const Subject& subject);
   void clear();
-  /// Returns the whole line, also where there is less room.
-  [[nodiscard]] const QString& line() const { return line_; }
-  [[nodiscard]] QString details() const;  ///< one sentence a line
 
  protected:
   void resizeEvent(QResizeEvent* event) override;
@@ -31,7 +28,7 @@ class ValidationLine : public QWidget {
   void set_open(bool open);
   void fit();
 
-  QString line_;
+  QString line_;  ///< whole, also where there is less room
   QToolButton* toggle_;
   QPlainTextEdit* details_;
 };

@@ -55,6 +55,9 @@ Dialogs system_dialogs(QWidget* parent) {
               }};
 }
 
+/// Number of the window's set of panels: an arrangement of another set is not restored.
+constexpr int kPanels = 1;
+
 QString scenario_files() { return MainWindow::tr("Scenarios (*.zplan);;All files (*)"); }
 
 /// Appends the suffix to a name without one.
@@ -379,13 +382,13 @@ void MainWindow::update_title() {
 void MainWindow::save_view() {
   QSettings settings;
   settings.setValue(QStringLiteral("geometry"), saveGeometry());
-  if (!is_starting()) settings.setValue(QStringLiteral("panels"), saveState());
+  if (!is_starting()) settings.setValue(QStringLiteral("panels"), saveState(kPanels));
 }
 
 void MainWindow::restore_view() {
   const QSettings settings;
   restoreGeometry(settings.value(QStringLiteral("geometry")).toByteArray());
-  restoreState(settings.value(QStringLiteral("panels")).toByteArray());
+  restoreState(settings.value(QStringLiteral("panels")).toByteArray(), kPanels);
 }
 
 }  // namespace zplan::gui
