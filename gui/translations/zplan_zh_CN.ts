@@ -200,7 +200,7 @@
     </message>
     <message>
         <source>It fits with {} ({}): {}</source>
-        <translation>{}（{}）放得下：{}</translation>
+        <translation>可以用 {}（{}）：{}</translation>
     </message>
     <message>
         <source>{} of {} per GPU</source>
