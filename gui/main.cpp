@@ -24,7 +24,7 @@ constexpr const char* kUsage =
     "config.json, a\n"
     "ds_config, measurements. OPTION: those of zplan, as in zplan-gui --model 8B --gpus 5 --mem 44. Without "
     "either the\n"
-    "session of last time comes back.\n";
+    "session of last time comes back; the first time, three questions begin one.\n";
 
 }  // namespace
 
@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
   zplan::gui::MainWindow window(environment,
                                 QDir(QStandardPaths::writableLocation(QStandardPaths::AppLocalDataLocation))
                                     .filePath(QStringLiteral("sessions")));
-  window.start(QCoreApplication::arguments().mid(1));
+  window.start(QCoreApplication::arguments().mid(1), true);
   window.show();
   return QApplication::exec();
 }

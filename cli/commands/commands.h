@@ -29,6 +29,12 @@ struct Invocation {
 /// kNothingFits where no plan fits.
 [[nodiscard]] int write_report(Report report, const Invocation& invocation);
 
+/// The files of --snapshot, --trace and --html.
+enum class ExportedFile { snapshot, trace, page };
+
+/// Returns the content of such a file: of a plan of the report, or a page of the whole report.
+[[nodiscard]] std::string exported_text(ExportedFile file, const Plan& plan, const Report& report);
+
 /// Writes the files that --snapshot, --trace and --html name, of the report's leading plan, and says so on
 /// `err`.
 void write_exports(const Report& report, std::ostream& err);

@@ -19,7 +19,6 @@ namespace {
 
 void write_and_say(const std::string& file, const std::string& text, std::string_view option,
                    const std::string& what, std::ostream& err) {
-  if (file.empty()) return;
   try {
     write_file(file, text, option);
   } catch (const InputError& error) {  // unlike other files, none of these goes to stdout
@@ -30,23 +29,27 @@ void write_and_say(const std::string& file, const std::string& text, std::string
 
 }  // namespace
 
+std::string exported_text(ExportedFile file, const Plan& plan, const Report& report) {
+  if (file == ExportedFile::page) return html_page(report_json(report));
+  const Question question = question_of(plan, report);
+  if (file == ExportedFile::snapshot)
+    return memory_snapshot(rank_history(question.model, question.cluster, question.training, plan), plan);
+  const StepTrace trace = step_trace(question.model, question.cluster, question.training, plan);
+  return trace_json(trace, plan, question).dump() + "\n";
+}
+
 void write_exports(const Report& report, std::ostream& err) {
   const Options& options = report.options;
-  if (options.snapshot.empty() && options.trace.empty() && options.html.empty()) return;
-  const Plan& plan = leading_plan(report);
-  const Question question = question_of(plan, report);
-  if (!options.snapshot.empty()) {
-    const RankHistory history = rank_history(question.model, question.cluster, question.training, plan);
-    write_and_say(options.snapshot, memory_snapshot(history, plan), "--snapshot",
-                  fmt::format("allocations of {}, for pytorch.org/memory_viz", plan.id()), err);
-  }
-  if (!options.trace.empty()) {
-    const StepTrace trace = step_trace(question.model, question.cluster, question.training, plan);
-    write_and_say(options.trace, trace_json(trace, plan, question).dump() + "\n", "--trace",
-                  fmt::format("a step of {}, for ui.perfetto.dev", plan.id()), err);
-  }
-  if (!options.html.empty())
-    write_and_say(options.html, html_page(report_json(report)), "--html", "the answer as a page", err);
+  const auto write = [&](const std::string& file, ExportedFile which, std::string_view option,
+                         const std::string& what) {
+    if (file.empty()) return;
+    write_and_say(file, exported_text(which, leading_plan(report), report), option, what, err);
+  };
+  const std::string id = leading_plan(report).id();
+  write(options.snapshot, ExportedFile::snapshot, "--snapshot",
+        fmt::format("allocations of {}, for pytorch.org/memory_viz", id));
+  write(options.trace, ExportedFile::trace, "--trace", fmt::format("a step of {}, for ui.perfetto.dev", id));
+  write(options.html, ExportedFile::page, "--html", "the answer as a page");
 }
 
 }  // namespace zplan

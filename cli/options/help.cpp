@@ -239,6 +239,10 @@ Json option_json(const OptionSpec& option) {
 
 }  // namespace
 
+bool is_common(const OptionSpec& option) {
+  return std::ranges::find(kCommon, option.name, &CommonOption::name) != kCommon.end();
+}
+
 Json options_json() {
   Json options = Json::array();
   for (const OptionSpec& each : option_table()) options.push_back(option_json(each));

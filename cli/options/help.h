@@ -7,6 +7,11 @@
 
 namespace zplan {
 
+struct OptionSpec;
+
+/// True of an option that the first page of --help has: one that most people use.
+[[nodiscard]] bool is_common(const OptionSpec& option);
+
 /// Returns the text of --help: examples, the options that most people use, and where the others are.
 [[nodiscard]] std::string help_text(int width);
 

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/document/json_values.h"
 #include "cli/document/text.h"
@@ -58,16 +60,10 @@ const Accuracy& foremost(const std::vector<Accuracy>& groups, const Accuracy& fi
   return *best;
 }
 
-/// Returns a group for each kind of measurement on GPUs, and one for those without a GPU.
-std::vector<Accuracy> for_badge(const std::vector<Accuracy>& groups, const Coverage& plan) {
-  std::vector<Accuracy> chosen;
-  for (const Accuracy& each : groups) {
-    const bool seen = std::any_of(chosen.begin(), chosen.end(), [&](const Accuracy& other) {
-      return other.against == each.against || (!other.on_cards && !each.on_cards);
-    });
-    if (!seen) chosen.push_back(foremost(groups, each, plan));
-  }
-  return chosen;
+/// Returns the most telling group of those on GPUs, or of those without one; nothing where there is none.
+std::optional<Accuracy> telling(const std::vector<Accuracy>& groups, bool on_cards, const Coverage& plan) {
+  const auto first = std::ranges::find(groups, on_cards, &Accuracy::on_cards);
+  return first == groups.end() ? std::nullopt : std::optional(foremost(groups, *first, plan));
 }
 
 std::string card_text(const Coverage& plan) { return plan.card == "generic" ? "the generic GPU" : plan.card; }
@@ -86,6 +82,45 @@ std::string gap_text(AccuracyOf of, const std::vector<Accuracy>& groups, const C
   if (own) return "";
   return of == AccuracyOf::collective_time ? "nothing measured on " + card_text(plan)
                                            : "nothing measured with " + coverage_text(plan);
+}
+
+/// Returns "275 recorded steps within 0.03 %", by the largest error; empty where nothing was recorded.
+std::string recorded_text(AccuracyOf of, const Coverage& plan) {
+  const auto group = telling(accuracies(of, plan), false, plan);
+  if (!group) return "";
+  if (group->exact == group->judged) return counted(*group) + ", all equal";
+  return fmt::format("{} within {}", counted(*group), error_share(std::max(group->worst, kLeastShown)));
+}
+
+bool has_ranges(AccuracyOf of) { return of == AccuracyOf::memory || of == AccuracyOf::step_time; }
+
+/// Returns "-12 to +20 %": how far from its prediction a figure of comparable runs was.
+std::string range_text(AccuracyOf of, const LikelyRange& range) {
+  const Ends ends = of == AccuracyOf::step_time ? range.of_time(1) : range.around(1);
+  return fmt::format("{:+.0f} to {:+.0f} %", (ends.low - 1) * 100, (ends.high - 1) * 100);
+}
+
+/// Returns what was measured on GPUs; empty where nothing was.
+std::string measured_text(AccuracyOf of, const Plan& plan, const Question& question) {
+  if (has_ranges(of)) {
+    const LikelyRange range = likely_range(of, comparable_to(plan, question));
+    return fmt::format("80 % of {} similar measured runs within {}", range.runs, range_text(of, range));
+  }
+  const Coverage coverage = coverage_of(plan, question);
+  const auto group = telling(accuracies(of, coverage), true, coverage);
+  return group ? fmt::format("{}, 90 % within {}", counted(*group), error_share(group->nine_in_ten)) : "";
+}
+
+/// Returns the ranges of several figures: "memory -12 to +20 % (80 % of 66 similar runs), step time ...".
+std::string ranges_text(const std::vector<AccuracyOf>& kinds, const Plan& plan, const Question& question) {
+  std::vector<std::string> parts;
+  for (const AccuracyOf of : kinds) {
+    const LikelyRange range = likely_range(of, comparable_to(plan, question));
+    const std::string of_figure = fmt::format("{} {}", in_words(to_name(of)), range_text(of, range));
+    parts.push_back(parts.empty() ? fmt::format("{} (80 % of {} similar runs)", of_figure, range.runs)
+                                  : fmt::format("{} (of {})", of_figure, range.runs));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 Json group_json(const Accuracy& group) {
@@ -128,23 +163,31 @@ std::string accuracy_text(const Accuracy& accuracy) {
   return text;
 }
 
-std::string accuracy_badge(AccuracyOf of, const Coverage& plan) {
-  const std::vector<Accuracy> groups = accuracies(of, plan);
+std::string validation_line(const std::vector<AccuracyOf>& kinds, const Plan& plan,
+                            const Question& question) {
+  if (kinds.size() > 1 && std::ranges::all_of(kinds, has_ranges)) return ranges_text(kinds, plan, question);
   std::vector<std::string> parts;
-  if (const std::string gap = gap_text(of, groups, plan); !gap.empty()) parts.push_back(gap);
-  for (const Accuracy& each : for_badge(groups, plan)) parts.push_back(accuracy_text(each));
-  return fmt::format("{}: {}", in_words(to_name(of)), fmt::join(parts, "; "));
+  for (const AccuracyOf of : kinds)
+    for (const std::string& part :
+         {recorded_text(of, coverage_of(plan, question)), measured_text(of, plan, question)})
+      if (!part.empty()) parts.push_back(part);
+  return parts.empty() ? "nothing was recorded or measured" : fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::vector<std::string> accuracy_sentences(AccuracyOf of, const Coverage& plan) {
+  const std::vector<Accuracy> groups = accuracies(of, plan);
+  const std::string name = in_words(to_name(of));
+  std::vector<std::string> sentences;
+  if (const std::string gap = gap_text(of, groups, plan); !gap.empty())
+    sentences.push_back(fmt::format("{}: {}", name, gap));
+  for (const Accuracy& each : groups) sentences.push_back(fmt::format("{}, {}", name, accuracy_text(each)));
+  return sentences;
 }
 
 std::vector<std::string> accuracy_sentences(const Coverage& plan) {
   std::vector<std::string> sentences;
-  for (const auto& [of, name] : EnumNames<AccuracyOf>::table) {
-    const std::vector<Accuracy> groups = accuracies(of, plan);
-    if (const std::string gap = gap_text(of, groups, plan); !gap.empty())
-      sentences.push_back(fmt::format("{}: {}", in_words(name), gap));
-    for (const Accuracy& each : groups)
-      sentences.push_back(fmt::format("{}, {}", in_words(name), accuracy_text(each)));
-  }
+  for (const auto& [of, name] : EnumNames<AccuracyOf>::table)
+    std::ranges::move(accuracy_sentences(of, plan), std::back_inserter(sentences));
   sentences.push_back(fmt::format("what was measured, and what nobody has checked: {}", kPage));
   return sentences;
 }

@@ -78,30 +78,32 @@ std::string step_text(Seconds step) { return seconds_value(step) + " s"; }
 
 // ---- the verdict
 
-std::string method_text(const Training& t) {
-  const std::string objective =
-      t.objective == Objective::sft ? "" : fmt::format("{} by ", to_name(t.objective));
-  switch (t.method) {
-    case Method::full: return objective + "full fine-tuning";
-    case Method::lora: return objective + "LoRA";
-    case Method::qlora: return objective + "QLoRA";
-  }
-  return objective;
+/// Returns a format in the language of `say`, filled in.
+template <class... Values>
+std::string phrase(const Say& say, const char* format, const Values&... values) {
+  return fmt::vformat(say ? say(format) : format, fmt::make_format_args(values...));
 }
 
-std::string cluster_text(const Question& q) {
+std::string method_text(const Training& t, const Say& say) {
+  const std::string method = t.method == Method::full   ? phrase(say, "full fine-tuning")
+                             : t.method == Method::lora ? "LoRA"
+                                                        : "QLoRA";
+  return t.objective == Objective::sft ? method : phrase(say, "{} by {}", to_name(t.objective), method);
+}
+
+std::string cluster_text(const Question& q, const Say& say) {
   const Cluster& c = q.cluster;
   const std::string memory =
-      c.gpu.name.find("GB") == std::string::npos ? " of " + format_bytes(c.memory, q.unit) : "";
-  return c.gpus == 1 ? fmt::format("one {}{}", c.gpu.name, memory)
-                     : fmt::format("{} x {}{}", group_digits(c.gpus), c.gpu.name, memory);
+      c.gpu.name.find("GB") == std::string::npos ? phrase(say, " of {}", format_bytes(c.memory, q.unit)) : "";
+  return c.gpus == 1 ? phrase(say, "one {}{}", c.gpu.name, memory)
+                     : phrase(say, "{} x {}{}", group_digits(c.gpus), c.gpu.name, memory);
 }
 
 /// Returns what is planned: "8B, full fine-tuning on 5 x H100", or the recipe that says it.
-std::string subject(const Report& report) {
+std::string subject(const Report& report, const Say& say) {
   const Question& q = report.question;
   const std::string what =
-      fmt::format("{}, {}, on {}", q.model.name, method_text(q.training), cluster_text(q));
+      phrase(say, "{}, {}, on {}", q.model.name, method_text(q.training, say), cluster_text(q, say));
   if (report.options.recipes.empty()) return what;
   const std::string& file = report.options.recipes.front().file;
   return fmt::format("{} ({})", file.substr(file.rfind('/') + 1), what);
@@ -109,70 +111,77 @@ std::string subject(const Report& report) {
 
 /// Returns "34.1 of 39.1 GiB per GPU (29.9 to 40.8), 2.46 s a step (1.96 to 3.60), 4,158 tokens/s"; in
 /// brackets the ranges that held 80 % of comparable runs, where they are known.
-std::string figures_text(const Plan& plan, const Question& q) {
+std::string figures_text(const Plan& plan, const Question& q, const Say& say) {
   const PlanFigures figures = figures_of(plan, q);
   const auto size = [&](double bytes) {
     return format_bytes_value(Bytes(static_cast<std::int64_t>(bytes)), q.unit);
   };
-  std::string text = fmt::format("{} of {} per GPU", format_bytes_value(plan.memory().required, q.unit),
-                                 format_bytes(figures.available, q.unit));
+  std::string text = phrase(say, "{} of {} per GPU", format_bytes_value(plan.memory().required, q.unit),
+                            format_bytes(figures.available, q.unit));
   if (figures.peaks) {
     const Ends ends = figures.peaks->around(static_cast<double>(plan.memory().required.value));
-    text += fmt::format(" ({} to {})", size(ends.low), size(ends.high));
+    text += phrase(say, " ({} to {})", size(ends.low), size(ends.high));
   }
   if (plan.memory().host.total > Bytes{})
-    text += fmt::format(", {} of host memory per node", format_bytes(plan.memory().host.total, q.unit));
-  text += fmt::format(", {} a step", step_text(plan.time.step));
+    text += phrase(say, ", {} of host memory per node", format_bytes(plan.memory().host.total, q.unit));
+  text += phrase(say, ", {} a step", step_text(plan.time.step));
   if (figures.speeds) {
     const Ends ends = figures.speeds->of_time(plan.time.step.value);
-    text += fmt::format(" ({} to {})", seconds_value(Seconds(ends.low)), seconds_value(Seconds(ends.high)));
+    text += phrase(say, " ({} to {})", seconds_value(Seconds(ends.low)), seconds_value(Seconds(ends.high)));
   }
-  return text + fmt::format(", {} tokens/s", speed_text(plan.time.tokens_per_second));
+  return text + phrase(say, ", {} tokens/s", speed_text(plan.time.tokens_per_second));
 }
 
-/// Returns what a plan lacks: "short by 9.47 GiB per GPU", of the device, the host or at a moment.
-std::string lack_text(const Plan& plan, const Question& q) {
+/// Returns what a plan lacks: "needs 48.5 of 39.1 GiB per GPU", of the device, the host or at a moment.
+std::string lack_text(const Plan& plan, const Question& q, const Say& say = {}) {
   const PlanFigures figures = figures_of(plan, q);
-  const auto both = [&](Bytes needed, Bytes there) {
-    return fmt::format("{} of {}", format_bytes_value(needed, q.unit), format_bytes(there, q.unit));
+  const auto needs = [&](const char* format, Bytes needed, Bytes there) {
+    return phrase(say, format, format_bytes_value(needed, q.unit), format_bytes(there, q.unit));
   };
   if (figures.missing.value > 0)
-    return fmt::format("needs {} per GPU", both(plan.memory().required, figures.available));
+    return needs("needs {} of {} per GPU", plan.memory().required, figures.available);
   if (figures.host_missing.value > 0)
-    return fmt::format("needs {} of host memory per node",
-                       both(figures.host_available + figures.host_missing, figures.host_available));
-  if (figures.short_moment == nullptr) return "does not fit";
+    return needs("needs {} of {} of host memory per node", figures.host_available + figures.host_missing,
+                 figures.host_available);
+  if (figures.short_moment == nullptr) return phrase(say, "does not fit");
   const std::string_view moment = moment_words(figures.short_moment->moment);
   for (const std::string& each : plan.why)
-    if (each.starts_with(moment)) return "lacks memory beside the steps: " + each.substr(0, each.find(" ("));
-  return fmt::format("runs out of memory in {}", moment);
+    if (each.starts_with(moment))
+      return phrase(say, "lacks memory beside the steps: {}", each.substr(0, each.find(" (")));
+  return phrase(say, "runs out of memory in {}", moment);
+}
+
+/// Returns whether a plan fits, and its figures or what it lacks.
+std::string statement(const Plan& plan, const Report& report, const Say& say) {
+  const Question& q = report.question;
+  if (plan.fits)
+    return phrase(say, report.found != nullptr ? "fastest with {}, {}" : "fits with {}, {}", plan.id(),
+                  figures_text(plan, q, say));
+  const bool is_nearest = !report.answer.fits() && &plan == &leading_plan(report);
+  return phrase(say, is_nearest ? "does not fit. The nearest, {}, {}" : "does not fit with {}, which {}",
+                plan.id(), lack_text(plan, q, say));
+}
+
+/// Returns what would fit where nothing does and the advice names nothing; empty where there is no such plan.
+std::string alternative_text(const Report& report, const Say& say) {
+  const auto& alternative = report.answer.alternative;
+  if (report.answer.fits() || !alternative || !advised_commands(report).empty()) return "";
+  return phrase(say, "It fits with {} ({}): {}", alternative->id(),
+                options_text(alternative_changes(report.answer)),
+                figures_text(*alternative, report.question, say));
 }
 
 void add_brief_verdict(Document& doc, const Report& report, const Screen& screen) {
-  const Plan* plan = report.answer.recommended();
+  const Plan& plan = leading_plan(report);
   const Question& q = report.question;
-  if (plan != nullptr) {
-    const std::string_view best = report.found != nullptr ? "fastest with" : "fits with";
-    add_verdict_sentence(
-        doc, true, screen,
-        fmt::format("{}: {} {}, {}.", subject(report), best, plan->id(), figures_text(*plan, q)));
-    if (plan->memory().required_high > q.cluster.usable_memory)
-      doc.paragraph("! ",
-                    fmt::format("The allocator may need up to {}, more than the GPU has.",
-                                format_bytes(plan->memory().required_high, q.unit)),
-                    Tone::bad, "!");
-    return;
-  }
-  const Plan& nearest = leading_plan(report);
-  add_verdict_sentence(doc, false, screen,
-                       fmt::format("{}: does not fit. The nearest, {}, {}.", subject(report), nearest.id(),
-                                   lack_text(nearest, q)));
-  if (!advised_commands(report).empty()) return;
-  if (const auto& alternative = report.answer.alternative)
-    add_verdict_sentence(
-        doc, true, screen,
-        fmt::format("It fits with {} ({}): {}.", alternative->id(),
-                    options_text(alternative_changes(report.answer)), figures_text(*alternative, q)));
+  const Verdict verdict = verdict_of(plan, report);
+  add_verdict_sentence(doc, plan.fits, screen, fmt::format("{}: {}.", verdict.subject, verdict.statement));
+  if (plan.fits && plan.memory().required_high > q.cluster.usable_memory)
+    doc.paragraph("! ",
+                  fmt::format("The allocator may need up to {}, more than the GPU has.",
+                              format_bytes(plan.memory().required_high, q.unit)),
+                  Tone::bad, "!");
+  if (!verdict.alternative.empty()) add_verdict_sentence(doc, true, screen, verdict.alternative + ".");
 }
 
 /// Adds what is advised; its command is the first of the next ones.
@@ -493,6 +502,13 @@ void add_cut(Document& doc, const std::string& label, const std::string& text, c
 }
 
 }  // namespace
+
+Verdict verdict_of(const Plan& plan, const Report& report, const Say& say) {
+  return {.subject = subject(report, say),
+          .statement = statement(plan, report, say),
+          .alternative = alternative_text(report, say),
+          .remedy = plan.fits ? "" : remedy_of(plan)};
+}
 
 void add_verdict_sentence(Document& doc, bool fits, const Screen& screen, const std::string& text) {
   const std::string sign(mark(fits, screen.unicode));

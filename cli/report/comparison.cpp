@@ -142,8 +142,15 @@ Line measured_line(const Measure& measure, const Sides& sides, ByteUnit unit, bo
   const auto is_best = [text, best](const Side& side) { return text(side) == best; };
   const bool alike = std::ranges::all_of(
       sides, [&](const Side& side) { return side.base == nullptr || change(side) == "="; });
-  return {measure.name, measure.unit, measure.name == "needs" ? Tone::strong : Tone::plain, text, change,
-          is_best,      alike};
+  const auto is_absent = [text](const Side& side) { return says_nothing(text(side)); };
+  return {.name = measure.name,
+          .unit = measure.unit,
+          .tone = measure.name == "needs" ? Tone::strong : Tone::plain,
+          .text = text,
+          .difference = change,
+          .best = is_best,
+          .alike = alike,
+          .absent = is_absent};
 }
 
 namespace {

@@ -58,8 +58,9 @@ struct Line {
   Tone tone{Tone::plain};
   std::function<std::string(const Side&)> text, difference;
   std::function<bool(const Side&)> best;
-  bool alike{};   ///< true if all sides print the same
-  int section{};  ///< lines of one number belong together
+  bool alike{};                               ///< true if all sides print the same
+  int section{};                              ///< lines of one number belong together
+  std::function<bool(const Side&)> absent{};  ///< of a figure: it prints as zero; none for text
 };
 
 /// Returns the line of a figure. With `mark_best` its best value is marked.

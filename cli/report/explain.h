@@ -52,10 +52,13 @@ void add_figures(Document& doc, const Plan& plan, const Question& question);
 /// within 21 %, worst 40 %, too low by more than 5 % in 34 %".
 [[nodiscard]] std::string accuracy_text(const Accuracy& accuracy);
 
-/// Returns a line about the measurements of one kind of figure: on the plan's GPU with its framework and
-/// method, else the nearest ones; and recorded steps, which had no GPU.
-[[nodiscard]] std::string accuracy_badge(AccuracyOf of, const Coverage& plan);
+/// Returns what figures of these kinds were validated against, in short: recorded steps, which had no GPU,
+/// and measured runs that are comparable to the plan.
+[[nodiscard]] std::string validation_line(const std::vector<AccuracyOf>& kinds, const Plan& plan,
+                                          const Question& question);
 
+/// Returns the errors of every statistic of one kind of figure that was measured, or that none was.
+[[nodiscard]] std::vector<std::string> accuracy_sentences(AccuracyOf of, const Coverage& plan);
 /// Returns the sentences that end --explain: for each kind of figure the errors of every statistic that was
 /// measured, or that none was.
 [[nodiscard]] std::vector<std::string> accuracy_sentences(const Coverage& plan);

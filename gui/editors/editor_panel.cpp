@@ -1,12 +1,13 @@
 #include "gui/editors/editor_panel.h"
 
 #include <QApplication>
-#include <QHBoxLayout>
 #include <QScopedValueRollback>
 #include <QScrollBar>
+#include <QVBoxLayout>
 #include <algorithm>
 
 #include "cli/options/command_line.h"
+#include "cli/options/help.h"
 #include "cli/options/options.h"
 #include "gui/editors/number_editor.h"
 #include "gui/editors/used_values.h"
@@ -59,7 +60,7 @@ EditorPanel::EditorPanel(Session& session, QWidget* parent)
       session_(session),
       heading_(new ScenarioHeading(session, this)),
       find_(new FieldEdit(this)),
-      given_only_(new QCheckBox(tr("Set &only"), this)),
+      pages_(new QTabBar(this)),
       message_(new MessageLine(this)),
       scroll_(new QScrollArea(this)),
       content_(new QWidget) {
@@ -71,12 +72,11 @@ EditorPanel::EditorPanel(Session& session, QWidget* parent)
   connect(&session_, &Session::current_changed, this, [this] {
     ++edit_;
     refresh();
-    show_fields();
   });
   connect(&session_, &Session::reset, this, &EditorPanel::refresh);
   connect(qApp, &QApplication::focusChanged, this, [this] {
     ++edit_;
-    if (given_only_->isChecked()) show_fields();
+    show_fields();
   });
   refresh();
 }
@@ -96,19 +96,15 @@ void EditorPanel::build() {
   find_->setPlaceholderText(tr("Find an option"));
   find_->setAccessibleName(tr("Find an option"));
   find_->setClearButtonEnabled(true);
-  given_only_->setObjectName(QStringLiteral("given only"));
-  given_only_->setToolTip(tr("Only options that this scenario sets"));
   connect(find_, &QLineEdit::textChanged, this, &EditorPanel::show_fields);
-  connect(given_only_, &QCheckBox::toggled, this, &EditorPanel::show_fields);
+  build_pages();
 
-  auto* find_row = new QHBoxLayout;
-  find_row->addWidget(find_, 1);
-  find_row->addWidget(given_only_);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(6, 6, 6, 6);
   column->addWidget(heading_);
   column->addWidget(message_);
-  column->addLayout(find_row);
+  column->addWidget(pages_);
+  column->addWidget(find_);
   column->addWidget(scroll_, 1);
 
   new QVBoxLayout(content_);
@@ -129,6 +125,20 @@ void EditorPanel::build() {
   scroll_->setWidget(content_);
   scroll_->setMinimumWidth(content_->minimumSizeHint().width() +
                            scroll_->verticalScrollBar()->sizeHint().width());
+}
+
+void EditorPanel::build_pages() {
+  pages_->setObjectName(QStringLiteral("pages"));
+  pages_->setAccessibleName(tr("Which options are shown"));
+  pages_->setExpanding(false);
+  pages_->setDrawBase(false);
+  const auto add = [this](const QString& title, const QString& tip) {
+    pages_->setTabToolTip(pages_->addTab(title), tip);
+  };
+  add(tr("Common"), tr("The options that most people use, as far as they apply, and those that are set"));
+  add(tr("Set"), tr("The options that this scenario sets"));
+  add(tr("All options"), tr("Every option; those that do not apply say why"));
+  connect(pages_, &QTabBar::currentChanged, this, &EditorPanel::show_fields);
 }
 
 void EditorPanel::add_section(const QString& title, std::string_view group) {
@@ -155,22 +165,33 @@ void EditorPanel::show_option(const QString& option) {
   OptionField* wanted = field(option);
   if (wanted == nullptr) return;
   find_->clear();
-  given_only_->setChecked(false);
+  if (!is_on_page(*wanted)) set_page(Page::all);
   for (Section* section : sections_)
     if (std::ranges::find(section->fields(), wanted) != section->fields().end()) section->set_folded(false);
   scroll_->ensureWidgetVisible(wanted);
   wanted->editor()->setFocus(Qt::ShortcutFocusReason);
 }
 
+/// True if the field is shown while no option is looked for. What is set, or wrong, is on every page.
+bool EditorPanel::is_on_page(const OptionField& field) const {
+  if (page() == Page::all || field.is_given() || field.has_problem()) return true;
+  return page() == Page::common && is_common(field.spec()) && !field.is_idle();
+}
+
 void EditorPanel::show_fields() {
-  const QString words = find_->text();
-  const bool given_only = given_only_->isChecked();
+  const QString words = find_->text().trimmed();
   const QWidget* focus = QApplication::focusWidget();
   // A field that was just cleared stays for as long as it has the focus: what is typed next goes there.
   const auto shown = [&](const OptionField& field) {
-    return field.matches(words) && (!given_only || field.is_given() || field.isAncestorOf(focus));
+    return words.isEmpty() ? is_on_page(field) || field.isAncestorOf(focus) : field.matches(words);
   };
-  for (Section* section : sections_) section->show_fields(shown, !words.trimmed().isEmpty());
+  for (Section* section : sections_) section->show_fields(shown, !words.isEmpty());
+  show_count();
+}
+
+void EditorPanel::show_count() {
+  const auto given = static_cast<int>(std::ranges::count_if(fields_, &OptionField::is_given));
+  pages_->setTabText(static_cast<int>(Page::given), given == 0 ? tr("Set") : tr("Set (%n)", nullptr, given));
 }
 
 // ---- from the fields to the scenario, and back
@@ -201,13 +222,14 @@ void EditorPanel::refresh() {
       field->show_value({});
       field->show_problem({});
     }
+    show_fields();
     return message_->remark(tr("There is no scenario."));
   }
   const Session::Entry& entry = session_.at(row);
   show_values(entry);
   show_answer(entry);
   show_problem(entry);
-  if (given_only_->isChecked()) show_fields();
+  show_fields();
 }
 
 void EditorPanel::show_values(const Session::Entry& entry) {

@@ -1,9 +1,8 @@
 #pragma once
-// The right side of the window: every option that changes a plan, for the session's current scenario.
+// The right side of the window: the options of the session's current scenario, the common ones first.
 
-#include <QCheckBox>
 #include <QScrollArea>
-#include <map>
+#include <QTabBar>
 
 #include "gui/editors/scenario_heading.h"
 #include "gui/editors/section.h"
@@ -15,6 +14,13 @@ class EditorPanel : public QWidget {
   Q_OBJECT
 
  public:
+  /// Which options are shown while none is looked for, in the order of the tabs.
+  enum class Page {
+    common,  ///< those of the first page of --help that apply, and whatever is set
+    given,   ///< those that the scenario sets
+    all      ///< every one; those that do not apply are disabled, with the reason
+  };
+
   /// The session must outlive it.
   explicit EditorPanel(Session& session, QWidget* parent = nullptr);
   ~EditorPanel() override;
@@ -24,11 +30,14 @@ class EditorPanel : public QWidget {
   /// Returns the field of an option such as "--seq"; null where there is none.
   [[nodiscard]] OptionField* field(const QString& option) const;
   [[nodiscard]] const std::vector<OptionField*>& fields() const { return fields_; }
+  void set_page(Page page) { pages_->setCurrentIndex(static_cast<int>(page)); }
+  [[nodiscard]] Page page() const { return static_cast<Page>(pages_->currentIndex()); }
   /// Unfolds what hides the option, scrolls to it and gives it the focus.
   void show_option(const QString& option);
 
  private:
   void build();
+  void build_pages();
   void add_section(const QString& title, std::string_view group);
   void apply(const QString& option, const QString& value, Step step);
   void on_changed(int row);
@@ -37,11 +46,13 @@ class EditorPanel : public QWidget {
   void show_answer(const Session::Entry& entry);
   void show_problem(const Session::Entry& entry);
   void show_fields();
+  void show_count();
+  [[nodiscard]] bool is_on_page(const OptionField& field) const;
 
   Session& session_;
   ScenarioHeading* heading_;
   FieldEdit* find_;
-  QCheckBox* given_only_;
+  QTabBar* pages_;
   MessageLine* message_;
   QScrollArea* scroll_;
   QWidget* content_;

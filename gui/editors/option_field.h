@@ -30,6 +30,8 @@ class OptionField : public QWidget {
   [[nodiscard]] const OptionSpec& spec() const { return spec_; }
   [[nodiscard]] QString option() const { return objectName(); }
   [[nodiscard]] bool is_given() const { return !value_.isEmpty(); }
+  [[nodiscard]] bool is_idle() const { return !idle_.isEmpty(); }
+  [[nodiscard]] bool has_problem() const { return !problem_.isEmpty(); }
   /// True if label, name or help contain every word.
   [[nodiscard]] bool matches(const QString& words) const;
   [[nodiscard]] ValueEditor* editor() const { return editor_; }

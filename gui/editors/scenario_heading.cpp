@@ -78,7 +78,9 @@ void ScenarioHeading::show_strategies(const Session::Entry& entry) {
   const bool answered = entry.planned && !entry.planned->answer.plans.empty();
   const QString best =
       answered ? QString::fromStdString(entry.planned->answer.plans.front().id()) : QString();
-  items.emplace_back(QString(), answered ? tr("Recommended (%1)").arg(best) : tr("Recommended"));
+  const bool fits = answered && entry.planned->answer.fits();
+  items.emplace_back(QString(),
+                     !answered ? tr("Best") : (fits ? tr("Best (%1)") : tr("Nearest (%1)")).arg(best));
   for (const Subject& each : Session::strategies(entry))
     items.emplace_back(each.title,
                        tr("%1: %2").arg(each.title, QString::fromStdString(comparison_verdict(each.plan()))));

@@ -4,6 +4,7 @@
 #include <QMimeData>
 #include <QSaveFile>
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "cli/document/table.h"
@@ -51,17 +52,25 @@ std::string compared_text(TextFormat format, const Compared& compared) {
   return {};
 }
 
-std::string reported_text(TextFormat format, const Planned& planned, const Environment& environment) {
+/// Calls `use` with the report that the command line makes of the scenario for an output format.
+std::string with_report(OutputFormat format, const Planned& planned, const Environment& environment,
+                        const std::function<std::string(const Report&)>& use) {
   Report report = report_of(planned);
-  if (format == TextFormat::markdown) return markdown_of(report_document(report, kWidth));
-  if (format == TextFormat::csv) return csv_of(report_document(report, kWidth));
-  const bool is_json = format == TextFormat::json;
-  report.details =
-      details_for(planned.question, planned.answer, is_json ? OutputFormat::json : OutputFormat::text);
+  report.details = details_for(planned.question, planned.answer, format);
   const Advice advice = advice_for(report.options, report.arguments, planned.question, environment);
   report.advice = &advice;
-  return is_json ? json_text(report_json(report))
-                 : text_of(report_document(report, kWidth), {.width = kWidth});
+  return use(report);
+}
+
+std::string reported_text(TextFormat format, const Planned& planned, const Environment& environment) {
+  if (format == TextFormat::markdown) return markdown_of(report_document(report_of(planned), kWidth));
+  if (format == TextFormat::csv) return csv_of(report_document(report_of(planned), kWidth));
+  if (format == TextFormat::json)
+    return with_report(OutputFormat::json, planned, environment,
+                       [](const Report& report) { return json_text(report_json(report)); });
+  return with_report(OutputFormat::text, planned, environment, [](const Report& report) {
+    return text_of(report_document(report, kWidth), {.width = kWidth});
+  });
 }
 
 /// Returns a saved report, which has no question but the figures of its plans.
@@ -126,6 +135,14 @@ std::unique_ptr<QMimeData> comparison_data(const Compared& compared) {
 QByteArray report_as(TextFormat format, const Planned& planned, const Environment& environment) {
   return QByteArray::fromStdString(planned.saved ? saved_text(format, planned)
                                                  : reported_text(format, planned, environment));
+}
+
+QByteArray plan_file(ExportedFile file, const Planned& planned, const Environment& environment) {
+  if (file != ExportedFile::page)
+    return QByteArray::fromStdString(exported_text(file, planned.plan(), report_of(planned)));
+  return QByteArray::fromStdString(
+      with_report(OutputFormat::text, planned, environment,
+                  [&](const Report& report) { return exported_text(file, planned.plan(), report); }));
 }
 
 QByteArray comparison_as(TextFormat format, const Compared& compared, const Environment& environment) {

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cli/base/environment.h"
+#include "cli/commands/commands.h"
 #include "cli/report/scenario_report.h"
 #include "gui/session/planned.h"
 
@@ -41,6 +42,10 @@ enum class TextFormat { plain, markdown, csv, json };
 /// report, returns its JSON unchanged and, in the other formats, the figures that it has. Throws InputError
 /// if such a report is no longer readable.
 [[nodiscard]] QByteArray report_as(TextFormat format, const Planned& planned, const Environment& environment);
+/// Returns the file that `zplan` writes with --snapshot, --trace or --html, to the byte, of the plan that the
+/// scenario shows. The advice of the page is searched for meanwhile.
+[[nodiscard]] QByteArray plan_file(ExportedFile file, const Planned& planned, const Environment& environment);
+
 /// Returns what `zplan compare FILE.zplan` prints in that format; a single scenario as report_as does. Throws
 /// InputError as report_as does.
 [[nodiscard]] QByteArray comparison_as(TextFormat format, const Compared& compared,

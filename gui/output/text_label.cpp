@@ -12,4 +12,13 @@ QLabel* text_label(QWidget* parent) {
   return label;
 }
 
+QFont heading_font(QFont font, double size) {
+  if (font.pixelSize() > 0)
+    font.setPixelSize(qRound(font.pixelSize() * size));
+  else
+    font.setPointSizeF(font.pointSizeF() * size);
+  font.setBold(true);
+  return font;
+}
+
 }  // namespace zplan::gui

@@ -6,6 +6,7 @@
 #include <QTextBrowser>
 #include <algorithm>
 
+#include "cli/report/brief.h"
 #include "cli/report/report_text.h"
 #include "gui/session/words.h"
 
@@ -122,21 +123,7 @@ QString page_of(const Planned& planned) {
 
 }  // namespace
 
-QString headline_of(const Planned& planned) {
-  const Plan& plan = planned.plan();
-  const Question& question = planned.question;
-  const ByteUnit unit = question.unit;
-  const QString needs = memory_words(plan.memory().required, unit);
-  if (plan.fits_device && !plan.fits)
-    return WhyView::tr("Short of host memory: %1 needs %2 of %3 available per node")
-        .arg(qt(plan.id()),
-             memory_words(std::max(plan.memory().host.total, most_on_host(plan.moments)), unit),
-             memory_words(available_on_host(question.cluster, question.headroom), unit));
-  const QString limit = memory_words(available(question.cluster, question.headroom), unit);
-  const QString text = plan.fits ? WhyView::tr("Fits: %1 needs %2 of %3 available per GPU")
-                                 : WhyView::tr("Does not fit: %1 needs %2 of %3 available per GPU");
-  return text.arg(qt(plan.id()), needs, limit);
-}
+QString headline_of(const Planned& planned) { return capitalised(qt(verdict_of(planned).statement)); }
 
 WhyView::WhyView(QWidget* parent) : QWidget(parent) {
   page_ = new QTextBrowser;

@@ -8,7 +8,7 @@ class QTextBrowser;
 
 namespace zplan::gui {
 
-/// Returns "Fits: zero3 needs 34.1 GiB of 39.1 GiB available per GPU".
+/// Returns the statement of the verdict: "Fits with zero3, 34.1 of 39.1 GiB per GPU, 2.46 s a step, …".
 [[nodiscard]] QString headline_of(const Planned& planned);
 
 /// Shows the sentences that `zplan` prints above and below its table: why the plan fits or not, what others

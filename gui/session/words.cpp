@@ -2,6 +2,7 @@
 
 #include <QCoreApplication>
 
+#include "cli/report/brief.h"
 #include "models/base/format.h"
 
 namespace zplan::gui {
@@ -51,9 +52,36 @@ namespace {
     QT_TRANSLATE_NOOP("line", "MFU"),
 };
 
+// Formats of the command line's verdict (cli/report/brief.cpp), listed for lupdate.
+[[maybe_unused]] const char* const kVerdicts[] = {
+    QT_TRANSLATE_NOOP("verdict", "full fine-tuning"),
+    QT_TRANSLATE_NOOP("verdict", "{} by {}"),
+    QT_TRANSLATE_NOOP("verdict", " of {}"),
+    QT_TRANSLATE_NOOP("verdict", "one {}{}"),
+    QT_TRANSLATE_NOOP("verdict", "{} x {}{}"),
+    QT_TRANSLATE_NOOP("verdict", "{}, {}, on {}"),
+    QT_TRANSLATE_NOOP("verdict", "fits with {}, {}"),
+    QT_TRANSLATE_NOOP("verdict", "fastest with {}, {}"),
+    QT_TRANSLATE_NOOP("verdict", "does not fit. The nearest, {}, {}"),
+    QT_TRANSLATE_NOOP("verdict", "does not fit with {}, which {}"),
+    QT_TRANSLATE_NOOP("verdict", "It fits with {} ({}): {}"),
+    QT_TRANSLATE_NOOP("verdict", "{} of {} per GPU"),
+    QT_TRANSLATE_NOOP("verdict", " ({} to {})"),
+    QT_TRANSLATE_NOOP("verdict", ", {} of host memory per node"),
+    QT_TRANSLATE_NOOP("verdict", ", {} a step"),
+    QT_TRANSLATE_NOOP("verdict", ", {} tokens/s"),
+    QT_TRANSLATE_NOOP("verdict", "needs {} of {} per GPU"),
+    QT_TRANSLATE_NOOP("verdict", "needs {} of {} of host memory per node"),
+    QT_TRANSLATE_NOOP("verdict", "does not fit"),
+    QT_TRANSLATE_NOOP("verdict", "lacks memory beside the steps: {}"),
+    QT_TRANSLATE_NOOP("verdict", "runs out of memory in {}"),
+};
+
 }  // namespace
 
 QString qt(const std::string& text) { return QString::fromStdString(text); }
+
+QString capitalised(QString text) { return text.isEmpty() ? text : text.replace(0, 1, text.at(0).toUpper()); }
 
 QString memory_words(Bytes size, ByteUnit unit) { return qt(format_bytes(size, unit)); }
 
@@ -61,6 +89,12 @@ QString verdict_words(const Plan& plan) {
   if (plan.fits) return QCoreApplication::translate("zplan", "fits");
   return plan.fits_device ? QCoreApplication::translate("zplan", "short of host")
                           : QCoreApplication::translate("zplan", "does not fit");
+}
+
+Verdict verdict_of(const Planned& planned) {
+  return zplan::verdict_of(planned.plan(), report_of(planned), [](const char* format) {
+    return QCoreApplication::translate("verdict", format).toStdString();
+  });
 }
 
 QString line_name(const QString& english) {

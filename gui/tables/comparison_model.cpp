@@ -14,6 +14,9 @@ namespace zplan::gui {
 
 namespace {
 
+const QString kAbsent = QStringLiteral("–");
+const QString kBest = QStringLiteral("*");
+
 Sides sides_of(const Subjects& subjects, std::size_t baseline) {
   const Subject& base = subjects[baseline];
   Sides sides;
@@ -74,10 +77,13 @@ std::vector<ComparisonModel::Line> ComparisonModel::all_lines(const Subjects& su
   const Sides sides = sides_of(subjects, base);
   const auto add = [&](const zplan::Line& from) {
     Line line{.name = qt(from.name), .unit = qt(from.unit), .section = from.section, .alike = from.alike};
-    for (const Side& side : sides)
-      line.cells.push_back({.text = QCoreApplication::translate("zplan", from.text(side).c_str()),
-                            .difference = side.base == nullptr ? QString() : qt(from.difference(side)),
-                            .best = from.best(side)});
+    for (const Side& side : sides) {
+      const bool absent = from.absent && from.absent(side);
+      line.cells.push_back(
+          {.text = absent ? kAbsent : QCoreApplication::translate("zplan", from.text(side).c_str()),
+           .difference = side.base == nullptr ? QString() : qt(from.difference(side)),
+           .best = !absent && from.best(side)});
+    }
     lines.push_back(std::move(line));
   };
   // No row for the strategy if the columns are named after it.
@@ -145,27 +151,31 @@ QVariant ComparisonModel::data(const QModelIndex& index, int role) const {
   switch (role) {
     case Qt::DisplayRole:
       if (column.difference) return cell.difference;
-      return cell.best ? cell.text + QStringLiteral(" *") : cell.text;
+      return cell.best ? QStringLiteral("%1 %2").arg(kBest, cell.text) : cell.text;
     case Qt::TextAlignmentRole: return QVariant(Qt::AlignRight | Qt::AlignVCenter);
     case Qt::FontRole: {
-      const bool bold = cell.best && !column.difference, slanted = subject.is_draft();
-      if (!bold && !slanted) return {};
+      if (!subject.is_draft()) return {};
       QFont font;
-      font.setBold(bold);
-      font.setItalic(slanted);
+      font.setItalic(true);
       return font;
     }
     case Qt::ToolTipRole: return tip(line, subject);
-    case Qt::AccessibleTextRole:
-      return QStringLiteral("%1, %2: %3 %4")
-          .arg(subject.title, line_name(line.name), column.difference ? cell.difference : cell.text,
-               line.unit);
+    case Qt::AccessibleTextRole: {
+      const QString text = QStringLiteral("%1, %2: %3 %4")
+                               .arg(subject.title, line_name(line.name),
+                                    column.difference ? cell.difference : cell.text, line.unit);
+      return cell.best && !column.difference ? tr("%1, the best of the line").arg(text) : text;
+    }
     case SectionRole: return line.section;
     case SubjectRole: return column.subject;
     case DifferenceRole: return column.difference;
     case BestRole: return cell.best;
     default: return {};
   }
+}
+
+QString ComparisonModel::legend() {
+  return tr("%1 best of the line   %2 not there   ± difference from the baseline").arg(kBest, kAbsent);
 }
 
 QVariant ComparisonModel::headerData(int section, Qt::Orientation orientation, int role) const {

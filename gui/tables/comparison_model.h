@@ -8,7 +8,8 @@
 namespace zplan::gui {
 
 /// The table that `zplan compare` prints: one row per figure, one column per subject, and after every subject
-/// but the baseline a column with its differences.
+/// but the baseline a column with its differences. "*" marks the best figure of a row; "–" stands for a part
+/// that a plan does not have.
 class ComparisonModel : public QAbstractTableModel {
   Q_OBJECT
 
@@ -28,6 +29,8 @@ class ComparisonModel : public QAbstractTableModel {
   [[nodiscard]] int baseline() const { return baseline_; }
   /// Returns the number of rows left out because all subjects have the same value.
   [[nodiscard]] int left_out() const { return left_out_; }
+  /// Returns what the signs of the table mean.
+  [[nodiscard]] static QString legend();
 
   [[nodiscard]] int rowCount(const QModelIndex& parent = {}) const override;
   [[nodiscard]] int columnCount(const QModelIndex& parent = {}) const override;

@@ -22,8 +22,8 @@ QString summary(const Session::Entry& entry) {
   if (!entry.newest()) return ScenarioListModel::tr("planning…");
   const Plan& plan = entry.newest()->plan();
   return QStringLiteral("%1 · %2 · %3")
-      .arg(qt(plan.id()), verdict_words(plan),
-           memory_words(plan.memory().required, entry.newest()->question.unit));
+      .arg(verdict_words(plan), memory_words(plan.memory().required, entry.newest()->question.unit),
+           qt(plan.id()));
 }
 
 QString tip(const Session::Entry& entry) {

@@ -161,6 +161,93 @@
     </message>
 </context>
 <context>
+    <name>verdict</name>
+    <message>
+        <source>full fine-tuning</source>
+        <translation>全参数微调</translation>
+    </message>
+    <message>
+        <source>{} by {}</source>
+        <translation>{}，{}</translation>
+    </message>
+    <message>
+        <source> of {}</source>
+        <translation>（{}）</translation>
+    </message>
+    <message>
+        <source>one {}{}</source>
+        <translation>1 块 {}{}</translation>
+    </message>
+    <message>
+        <source>{} x {}{}</source>
+        <translation>{} 块 {}{}</translation>
+    </message>
+    <message>
+        <source>{}, {}, on {}</source>
+        <translation>{}，{}，{}</translation>
+    </message>
+    <message>
+        <source>fits with {}, {}</source>
+        <translation>放得下：{}，{}</translation>
+    </message>
+    <message>
+        <source>does not fit. The nearest, {}, {}</source>
+        <translation>放不下。最接近的 {} {}</translation>
+    </message>
+    <message>
+        <source>does not fit with {}, which {}</source>
+        <translation>放不下：{}，{}</translation>
+    </message>
+    <message>
+        <source>It fits with {} ({}): {}</source>
+        <translation>可以用 {}（{}）：{}</translation>
+    </message>
+    <message>
+        <source>{} of {} per GPU</source>
+        <translation>每块 GPU 需要 {}，可用 {}</translation>
+    </message>
+    <message>
+        <source> ({} to {})</source>
+        <translation>（{} 到 {}）</translation>
+    </message>
+    <message>
+        <source>, {} of host memory per node</source>
+        <translation>，每个节点主机内存 {}</translation>
+    </message>
+    <message>
+        <source>, {} a step</source>
+        <translation>，每步 {}</translation>
+    </message>
+    <message>
+        <source>, {} tokens/s</source>
+        <translation>，每秒 {} 词元</translation>
+    </message>
+    <message>
+        <source>needs {} of {} per GPU</source>
+        <translation>每块 GPU 需要 {}，可用 {}</translation>
+    </message>
+    <message>
+        <source>needs {} of {} of host memory per node</source>
+        <translation>每个节点主机内存需要 {}，可用 {}</translation>
+    </message>
+    <message>
+        <source>does not fit</source>
+        <translation>放不下</translation>
+    </message>
+    <message>
+        <source>lacks memory beside the steps: {}</source>
+        <translation>步骤以外内存不足：{}</translation>
+    </message>
+    <message>
+        <source>runs out of memory in {}</source>
+        <translation>{} 时内存不足</translation>
+    </message>
+    <message>
+        <source>fastest with {}, {}</source>
+        <translation>最快：{}，{}</translation>
+    </message>
+</context>
+<context>
     <name>zplan</name>
     <message>
         <source>fits</source>
@@ -173,10 +260,6 @@
     <message>
         <source>does not fit</source>
         <translation>放不下</translation>
-    </message>
-    <message>
-        <source>Accuracy: %1</source>
-        <translation>准确度：%1</translation>
     </message>
 </context>
 <context>
@@ -248,6 +331,14 @@
         <source>%1, the baseline</source>
         <translation>%1，基准</translation>
     </message>
+    <message>
+        <source>%1, the best of the line</source>
+        <translation>%1，一行中最好</translation>
+    </message>
+    <message>
+        <source>%1 best of the line   %2 not there   ± difference from the baseline</source>
+        <translation>%1 一行中最好   %2 没有   ± 与基准的差异</translation>
+    </message>
 </context>
 <context>
     <name>zplan::gui::ComparisonView</name>
@@ -278,10 +369,6 @@
     <message>
         <source>Compare:</source>
         <translation>比较：</translation>
-    </message>
-    <message>
-        <source>What the figures were checked against: docs/accuracy.md</source>
-        <translation>这些数字与什么对照过：docs/accuracy.md</translation>
     </message>
     <message>
         <source>Charts</source>
@@ -353,18 +440,6 @@
         <translation>
             <numerusform>比较（略去 %n 行）</numerusform>
         </translation>
-    </message>
-    <message>
-        <source>No scenario: add one on the left, or drop a config.json here</source>
-        <translation>没有方案：请在左边添加一个，或把 config.json 拖到这里</translation>
-    </message>
-    <message>
-        <source>%1: planning…</source>
-        <translation>%1：正在规划…</translation>
-    </message>
-    <message>
-        <source>%1: %2</source>
-        <translation>%1：%2</translation>
     </message>
 </context>
 <context>
@@ -485,16 +560,8 @@
 <context>
     <name>zplan::gui::EditorPanel</name>
     <message>
-        <source>Set &amp;only</source>
-        <translation>只看已设(&amp;O)</translation>
-    </message>
-    <message>
         <source>Find an option</source>
         <translation>查找选项</translation>
-    </message>
-    <message>
-        <source>Only options that this scenario sets</source>
-        <translation>只显示这个方案设置了的选项</translation>
     </message>
     <message>
         <source>Config</source>
@@ -519,6 +586,40 @@
     <message>
         <source>with %1: %2</source>
         <translation>须 %1 为：%2</translation>
+    </message>
+    <message>
+        <source>Which options are shown</source>
+        <translation>显示哪些选项</translation>
+    </message>
+    <message>
+        <source>Common</source>
+        <translation>常用</translation>
+    </message>
+    <message>
+        <source>The options that most people use, as far as they apply, and those that are set</source>
+        <translation>最常用的选项中有作用的，以及已设置的</translation>
+    </message>
+    <message>
+        <source>Set</source>
+        <translation>已设置</translation>
+    </message>
+    <message>
+        <source>The options that this scenario sets</source>
+        <translation>这个方案设置的选项</translation>
+    </message>
+    <message>
+        <source>All options</source>
+        <translation>所有选项</translation>
+    </message>
+    <message>
+        <source>Every option; those that do not apply say why</source>
+        <translation>所有选项；没有作用的说明原因</translation>
+    </message>
+    <message numerus="yes">
+        <source>Set (%n)</source>
+        <translation>
+            <numerusform>已设置（%n）</numerusform>
+        </translation>
     </message>
 </context>
 <context>
@@ -755,24 +856,12 @@
         <translation>把各个方案存到另一个文件</translation>
     </message>
     <message>
-        <source>Export the &amp;chart…</source>
-        <translation>导出图(&amp;C)…</translation>
-    </message>
-    <message>
         <source>PNG, SVG or PDF</source>
         <translation>PNG、SVG 或 PDF</translation>
     </message>
     <message>
-        <source>Export the comp&amp;arison…</source>
-        <translation>导出比较(&amp;A)…</translation>
-    </message>
-    <message>
         <source>CSV, Markdown or JSON</source>
         <translation>CSV、Markdown 或 JSON</translation>
-    </message>
-    <message>
-        <source>Export the current &amp;plan…</source>
-        <translation>导出当前规划(&amp;P)…</translation>
     </message>
     <message>
         <source>What zplan prints for it: JSON, CSV or Markdown</source>
@@ -993,6 +1082,78 @@
     <message>
         <source>About zplan</source>
         <translation>关于 zplan</translation>
+    </message>
+    <message>
+        <source>Verdict</source>
+        <translation>结论</translation>
+    </message>
+    <message>
+        <source>The &amp;chart…</source>
+        <translation>图(&amp;C)…</translation>
+    </message>
+    <message>
+        <source>The c&amp;omparison…</source>
+        <translation>比较(&amp;O)…</translation>
+    </message>
+    <message>
+        <source>The current &amp;plan…</source>
+        <translation>当前规划(&amp;P)…</translation>
+    </message>
+    <message>
+        <source>Its &amp;answer as a page…</source>
+        <translation>结果存为网页(&amp;A)…</translation>
+    </message>
+    <message>
+        <source>For a browser, as zplan --html</source>
+        <translation>用浏览器打开，即 zplan --html</translation>
+    </message>
+    <message>
+        <source>Its &amp;memory as a snapshot…</source>
+        <translation>显存存为快照(&amp;M)…</translation>
+    </message>
+    <message>
+        <source>For pytorch.org/memory_viz, as zplan --snapshot</source>
+        <translation>用于 pytorch.org/memory_viz，即 zplan --snapshot</translation>
+    </message>
+    <message>
+        <source>Its &amp;step as a trace…</source>
+        <translation>一步存为时间线(&amp;S)…</translation>
+    </message>
+    <message>
+        <source>For ui.perfetto.dev, as zplan --trace</source>
+        <translation>用于 ui.perfetto.dev，即 zplan --trace</translation>
+    </message>
+    <message>
+        <source>Export the memory as a snapshot</source>
+        <translation>导出显存快照</translation>
+    </message>
+    <message>
+        <source>Snapshots of PyTorch (*.pickle)</source>
+        <translation>PyTorch 快照 (*.pickle)</translation>
+    </message>
+    <message>
+        <source>Export the step as a trace</source>
+        <translation>导出一步的时间线</translation>
+    </message>
+    <message>
+        <source>Traces (*.json)</source>
+        <translation>时间线 (*.json)</translation>
+    </message>
+    <message>
+        <source>Export the answer as a page</source>
+        <translation>导出结果网页</translation>
+    </message>
+    <message>
+        <source>Pages (*.html)</source>
+        <translation>网页 (*.html)</translation>
+    </message>
+    <message>
+        <source>%1 is a saved report: it has figures and no steps</source>
+        <translation>%1 是保存的报告：只有数字，没有步骤</translation>
+    </message>
+    <message>
+        <source>E&amp;xport</source>
+        <translation>导出(&amp;X)</translation>
     </message>
 </context>
 <context>
@@ -1753,10 +1914,6 @@
         <translation>批</translation>
     </message>
     <message>
-        <source>Config</source>
-        <translation>配置</translation>
-    </message>
-    <message>
         <source>model to train: catalogue name, size (8B), config.json, folder that holds one, or Hub id</source>
         <translation>目录中的名称、规模 (8B)、config.json、含有它的文件夹，或 Hub id</translation>
     </message>
@@ -1789,7 +1946,7 @@
         <translation>图片在处理器缩放或切分之前的像素大小</translation>
     </message>
     <message>
-        <source>tokens of each image in the sequence [by the processor's own rule]</source>
+        <source>tokens of each image in the sequence [by the processor&apos;s own rule]</source>
         <translation>每张图片在序列中的 token 数 [按处理器自己的规则]</translation>
     </message>
     <message>
@@ -1805,7 +1962,7 @@
         <translation>qlora 经 peft 的 prepare_model_for_kbit_training：嵌入、输出层和归一化为 fp32</translation>
     </message>
     <message>
-        <source>adapters in memory (peft's add_adapter); one trains, the others are frozen [1]</source>
+        <source>adapters in memory (peft&apos;s add_adapter); one trains, the others are frozen [1]</source>
         <translation>内存中的适配器数（peft 的 add_adapter），其中一个训练，其余冻结 [1]</translation>
     </message>
     <message>
@@ -2217,20 +2374,24 @@
         <translation>所显示的策略(&amp;S)</translation>
     </message>
     <message>
-        <source>Recommended (%1)</source>
-        <translation>推荐 (%1)</translation>
-    </message>
-    <message>
-        <source>Recommended</source>
-        <translation>推荐</translation>
-    </message>
-    <message>
         <source>%1: %2</source>
         <translation>%1：%2</translation>
     </message>
     <message>
         <source>%1: not in the answer</source>
         <translation>%1：不在结果中</translation>
+    </message>
+    <message>
+        <source>Best</source>
+        <translation>最好</translation>
+    </message>
+    <message>
+        <source>Best (%1)</source>
+        <translation>最好（%1）</translation>
+    </message>
+    <message>
+        <source>Nearest (%1)</source>
+        <translation>最接近（%1）</translation>
     </message>
 </context>
 <context>
@@ -2522,6 +2683,53 @@
     </message>
 </context>
 <context>
+    <name>zplan::gui::StartPage</name>
+    <message>
+        <source>What do you want to train?</source>
+        <translation>要训练什么？</translation>
+    </message>
+    <message>
+        <source>1. Which model?</source>
+        <translation>1. 什么模型？</translation>
+    </message>
+    <message>
+        <source>2. On which GPUs? A name, or the memory of each</source>
+        <translation>2. 哪些 GPU？填名称，或每块的显存</translation>
+    </message>
+    <message>
+        <source>3. How is it trained?</source>
+        <translation>3. 怎样训练？</translation>
+    </message>
+    <message>
+        <source>&amp;Plan it</source>
+        <translation>规划(&amp;P)</translation>
+    </message>
+    <message>
+        <source>&amp;Skip</source>
+        <translation>跳过(&amp;S)</translation>
+    </message>
+    <message>
+        <source>Begin with the example of the README (Escape)</source>
+        <translation>从 README 的示例开始（Escape）</translation>
+    </message>
+    <message>
+        <source>Or take an example:</source>
+        <translation>或选择一个示例：</translation>
+    </message>
+    <message>
+        <source>8B on 5 GPUs of 44 GiB, all weights</source>
+        <translation>8B，5 块 44 GiB 的 GPU，全参数</translation>
+    </message>
+    <message>
+        <source>8B with QLoRA on one RTX 4090</source>
+        <translation>8B，QLoRA，1 块 RTX 4090</translation>
+    </message>
+    <message>
+        <source>70B on 16 H100 in 2 nodes, all weights</source>
+        <translation>70B，2 个节点的 16 块 H100，全参数</translation>
+    </message>
+</context>
+<context>
     <name>zplan::gui::TimelineModel</name>
     <message>
         <source>initialisation</source>
@@ -2656,6 +2864,31 @@
     </message>
 </context>
 <context>
+    <name>zplan::gui::ValidationLine</name>
+    <message>
+        <source>What the figures were validated against</source>
+        <translation>数字与什么对照过</translation>
+    </message>
+    <message>
+        <source>Validated: %1</source>
+        <translation>对照：%1</translation>
+    </message>
+    <message>
+        <source>%1
+A click shows the details.</source>
+        <translation>%1
+单击显示具体内容。</translation>
+    </message>
+    <message>
+        <source>unfolded</source>
+        <translation>已展开</translation>
+    </message>
+    <message>
+        <source>folded</source>
+        <translation>已折叠</translation>
+    </message>
+</context>
+<context>
     <name>zplan::gui::ValueEditor</name>
     <message>
         <source>…</source>
@@ -2664,6 +2897,33 @@
     <message>
         <source>JSON files (*.json);;All files (*)</source>
         <translation>JSON 文件 (*.json);;所有文件 (*)</translation>
+    </message>
+</context>
+<context>
+    <name>zplan::gui::VerdictBar</name>
+    <message>
+        <source>No scenario: add one on the left, or drop a config.json here</source>
+        <translation>没有方案：请在左边添加一个，或把 config.json 拖到这里</translation>
+    </message>
+    <message>
+        <source>%1: %2</source>
+        <translation>%1：%2</translation>
+    </message>
+    <message>
+        <source>%1: planning…</source>
+        <translation>%1：正在规划…</translation>
+    </message>
+    <message>
+        <source>. %1</source>
+        <translation>。%1</translation>
+    </message>
+    <message>
+        <source>Add what fits</source>
+        <translation>添加放得下的</translation>
+    </message>
+    <message>
+        <source>Adds the plan that would fit instead as a scenario</source>
+        <translation>把放得下的规划添加为方案</translation>
     </message>
 </context>
 <context>
@@ -2711,18 +2971,6 @@
     <message>
         <source>Not possible</source>
         <translation>不可行</translation>
-    </message>
-    <message>
-        <source>Short of host memory: %1 needs %2 of %3 available per node</source>
-        <translation>主机内存不足：%1 每个节点需要 %2，可用 %3</translation>
-    </message>
-    <message>
-        <source>Fits: %1 needs %2 of %3 available per GPU</source>
-        <translation>放得下：%1 每块 GPU 需要 %2，可用 %3</translation>
-    </message>
-    <message>
-        <source>Does not fit: %1 needs %2 of %3 available per GPU</source>
-        <translation>放不下：%1 每块 GPU 需要 %2，可用 %3</translation>
     </message>
     <message>
         <source>Why</source>

@@ -1,8 +1,6 @@
 #include "gui/window/comparison_view.h"
 
-#include <QAction>
 #include <QButtonGroup>
-#include <QCoreApplication>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
@@ -16,7 +14,6 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
-#include "cli/report/explain.h"
 #include "gui/charts/bar_chart.h"
 #include "gui/charts/curve_chart.h"
 #include "gui/charts/ink.h"
@@ -26,6 +23,7 @@
 #include "gui/models/tradeoff_model.h"
 #include "gui/output/config_preview.h"
 #include "gui/output/explain_view.h"
+#include "gui/output/validation_line.h"
 #include "gui/output/why_view.h"
 #include "gui/session/words.h"
 #include "gui/tables/comparison_model.h"
@@ -34,10 +32,6 @@
 namespace zplan::gui {
 
 namespace {
-
-QString checked(const QString& badge) {
-  return QCoreApplication::translate("zplan", "Accuracy: %1").arg(badge);
-}
 
 QToolButton* toggle(const QString& name, const QString& text, const QString& tip, QWidget* parent) {
   auto* button = new QToolButton(parent);
@@ -64,6 +58,15 @@ QTableView* table(const QString& name, const QString& spoken, QAbstractItemModel
   return view;
 }
 
+/// Returns the widgets beside each other, as they stand beside tabs.
+QWidget* in_a_row(const QList<QWidget*>& widgets) {
+  auto* all = new QWidget;
+  auto* row = new QHBoxLayout(all);
+  row->setContentsMargins(0, 0, 0, 3);
+  for (QWidget* each : widgets) row->addWidget(each);
+  return all;
+}
+
 /// Draws a line above every row that begins a new section.
 class SectionDelegate : public QStyledItemDelegate {
  public:
@@ -81,18 +84,12 @@ class SectionDelegate : public QStyledItemDelegate {
   int role_;
 };
 
-/// Returns what the figures of a chart ("memory", "time", …) were validated against for the subject's
-/// framework, method and GPU, or that nothing was measured there.
-QString accuracy_words(const QString& chart, const Subject& subject) {
-  const Coverage plan = coverage_of(subject.plan(), subject.question());
-  const auto of = [&plan](AccuracyOf kind) { return qt(accuracy_badge(kind, plan)); };
-  const QString separator = QStringLiteral("; ");
-  if (chart == QStringLiteral("time")) return checked(of(AccuracyOf::step_time));
-  if (chart == QStringLiteral("traffic"))
-    return checked(of(AccuracyOf::traffic) + separator + of(AccuracyOf::collective_time));
-  if (chart == QStringLiteral("tradeoff"))
-    return checked(of(AccuracyOf::memory) + separator + of(AccuracyOf::step_time));
-  return checked(of(AccuracyOf::memory));
+/// Returns the kinds of figures that a chart shows.
+std::vector<AccuracyOf> kinds_in(const QString& chart) {
+  if (chart == QStringLiteral("time")) return {AccuracyOf::step_time};
+  if (chart == QStringLiteral("traffic")) return {AccuracyOf::traffic, AccuracyOf::collective_time};
+  if (chart == QStringLiteral("tradeoff")) return {AccuracyOf::memory, AccuracyOf::step_time};
+  return {AccuracyOf::memory};
 }
 
 }  // namespace
@@ -100,54 +97,17 @@ QString accuracy_words(const QString& chart, const Subject& subject) {
 ComparisonView::ComparisonView(Session& session, QWidget* parent)
     : QWidget(parent),
       session_(session),
-      banner_(new QLabel(this)),
-      sign_(new QLabel(this)),
-      basis_(new QLabel(this)),
+      validation_(new ValidationLine(this)),
       charts_(new QTabWidget(this)),
       tables_(new QTabWidget(this)) {
-  banner_->setObjectName(QStringLiteral("banner"));
-  banner_->setTextFormat(Qt::PlainText);
-  banner_->setWordWrap(true);
-  banner_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-  QFont font = banner_->font();
-  font.setBold(true);
-  banner_->setFont(font);
-
-  by_scenario_ = toggle(QStringLiteral("by_scenario"), tr("Scenarios"),
-                        tr("Compare the ticked scenarios, each by its strategy"), this);
-  by_strategy_ = toggle(QStringLiteral("by_strategy"), tr("Strategies"),
-                        tr("Compare the strategies of the current scenario"), this);
-  differences_ = toggle(QStringLiteral("differences"), tr("Differences only"),
-                        tr("Leave out lines in which all are alike"), this);
-  auto* modes = new QButtonGroup(this);
-  modes->addButton(by_scenario_);
-  modes->addButton(by_strategy_);
-  connect(by_scenario_, &QAbstractButton::clicked, this, [this] { set_mode(Mode::scenarios); });
-  connect(by_strategy_, &QAbstractButton::clicked, this, [this] { set_mode(Mode::strategies); });
-  connect(differences_, &QAbstractButton::clicked, this,
-          [this](bool only) { session_.set_differences(only); });
-
-  auto* top = new QHBoxLayout;
-  top->addWidget(sign_);
-  top->addWidget(banner_, 1);
-  auto* compared = new QLabel(tr("Compare:"), this);
-  top->addWidget(compared);
-  top->addWidget(by_scenario_);
-  top->addWidget(by_strategy_);
-  top->addSpacing(8);
-  top->addWidget(differences_);
-
   build_charts();
   build_tables();
-  basis_->setObjectName(QStringLiteral("accuracy"));
-  basis_->setWordWrap(true);
-  basis_->setTextFormat(Qt::PlainText);
-  basis_->setToolTip(tr("What the figures were checked against: docs/accuracy.md"));
+  build_modes();
   auto* upper = new QWidget(this);
   auto* upper_column = new QVBoxLayout(upper);
   upper_column->setContentsMargins(0, 0, 0, 0);
   upper_column->addWidget(charts_, 1);
-  upper_column->addWidget(basis_);
+  upper_column->addWidget(validation_);
 
   auto* split = new QSplitter(Qt::Vertical, this);
   split->setObjectName(QStringLiteral("middle"));
@@ -158,8 +118,7 @@ ComparisonView::ComparisonView(Session& session, QWidget* parent)
   split->setStretchFactor(1, 4);
   split->setSizes({400, 320});
   auto* column = new QVBoxLayout(this);
-  column->setContentsMargins(6, 6, 6, 0);
-  column->addLayout(top);
+  column->setContentsMargins(6, 2, 6, 0);
   column->addWidget(split, 1);
 
   soon_.setSingleShot(true);
@@ -182,6 +141,28 @@ ComparisonView::ComparisonView(Session& session, QWidget* parent)
   connect(charts_, &QTabWidget::currentChanged, this, changed);
   connect(tables_, &QTabWidget::currentChanged, this, changed);
   set_mode(Mode::strategies);
+}
+
+/// Puts what is compared beside the tabs of the charts, and which lines are shown beside those of the tables.
+void ComparisonView::build_modes() {
+  by_scenario_ = toggle(QStringLiteral("by_scenario"), tr("Scenarios"),
+                        tr("Compare the ticked scenarios, each by its strategy"), this);
+  by_strategy_ = toggle(QStringLiteral("by_strategy"), tr("Strategies"),
+                        tr("Compare the strategies of the current scenario"), this);
+  differences_ = toggle(QStringLiteral("differences"), tr("Differences only"),
+                        tr("Leave out lines in which all are alike"), this);
+  auto* group = new QButtonGroup(this);
+  group->addButton(by_scenario_);
+  group->addButton(by_strategy_);
+  connect(by_scenario_, &QAbstractButton::clicked, this, [this] { set_mode(Mode::scenarios); });
+  connect(by_strategy_, &QAbstractButton::clicked, this, [this] { set_mode(Mode::strategies); });
+  connect(differences_, &QAbstractButton::clicked, this,
+          [this](bool only) { session_.set_differences(only); });
+  QSizePolicy policy = differences_->sizePolicy();
+  policy.setRetainSizeWhenHidden(true);
+  differences_->setSizePolicy(policy);
+  charts_->setCornerWidget(in_a_row({new QLabel(tr("Compare:"), this), by_scenario_, by_strategy_}));
+  tables_->setCornerWidget(in_a_row({differences_}));
 }
 
 void ComparisonView::build_charts() {
@@ -229,9 +210,6 @@ void ComparisonView::build_charts() {
 void ComparisonView::build_tables() {
   comparison_ = new ComparisonModel(this);
   strategies_ = new StrategiesModel(this);
-  comparison_table_ = table(QStringLiteral("comparison"), tr("Comparison"), comparison_, this);
-  comparison_table_->setItemDelegate(new SectionDelegate(ComparisonModel::SectionRole, comparison_table_));
-  comparison_table_->setSelectionMode(QAbstractItemView::ExtendedSelection);
   strategies_table_ = table(QStringLiteral("strategies"), tr("Strategies"), strategies_, this);
   strategies_table_->setSelectionBehavior(QAbstractItemView::SelectRows);
   strategies_table_->setSelectionMode(QAbstractItemView::SingleSelection);
@@ -247,12 +225,28 @@ void ComparisonView::build_tables() {
   tables_->setDocumentMode(true);
   tables_->setAccessibleName(tr("Figures"));
   tables_->tabBar()->setAccessibleName(tr("Figures"));
-  tables_->addTab(comparison_table_, tr("Comparison"));
+  add_comparison_table();
   tables_->addTab(strategies_table_, tr("Strategies"));
   tables_->addTab(why_, tr("Why"));
   tables_->addTab(explain_, tr("Explain"));
   tables_->addTab(config_, tr("Config"));
   connect(config_, &ConfigPreview::style_wanted, this, &ComparisonView::style_wanted);
+}
+
+void ComparisonView::add_comparison_table() {
+  comparison_table_ = table(QStringLiteral("comparison"), tr("Comparison"), comparison_, this);
+  comparison_table_->setItemDelegate(new SectionDelegate(ComparisonModel::SectionRole, comparison_table_));
+  comparison_table_->setSelectionMode(QAbstractItemView::ExtendedSelection);
+  comparison_page_ = new QWidget(this);
+  comparison_page_->setFocusProxy(comparison_table_);
+  auto* legend = new QLabel(ComparisonModel::legend(), comparison_page_);
+  legend->setObjectName(QStringLiteral("legend"));
+  auto* column = new QVBoxLayout(comparison_page_);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(2);
+  column->addWidget(comparison_table_, 1);
+  column->addWidget(legend);
+  tables_->addTab(comparison_page_, tr("Comparison"));
 }
 
 void ComparisonView::set_mode(Mode mode) {
@@ -287,7 +281,6 @@ void ComparisonView::refresh() {
   soon_.stop();
   int baseline = -1;
   const Subjects all = subjects(&baseline);
-  refresh_banner();
   refresh_charts(all);
   refresh_tables(all, baseline);
   const QSignalBlocker quiet(differences_);
@@ -308,14 +301,18 @@ void ComparisonView::refresh_charts(const Subjects& subjects) {
     }
     tradeoff_->show(answers);
   }
-  basis_->setText(subjects.empty() ? QString() : accuracy_words(front->objectName(), subjects.front()));
+  if (subjects.empty())
+    validation_->clear();
+  else
+    validation_->show_plan(kinds_in(front->objectName()), subjects.front());
 }
 
 void ComparisonView::refresh_tables(const Subjects& subjects, int baseline) {
   const QWidget* front = tables_->currentWidget();
   const Session::Entry* entry = current();
   const PlannedPtr planned = entry == nullptr ? nullptr : entry->planned;
-  if (front == comparison_table_) {
+  differences_->setVisible(front == comparison_page_);
+  if (front == comparison_page_) {
     const int columns = comparison_->columnCount(), base = comparison_->baseline();
     comparison_->show(subjects, baseline, session_.differences());
     if (columns != comparison_->columnCount() || base != comparison_->baseline())
@@ -342,23 +339,6 @@ void ComparisonView::refresh_tables(const Subjects& subjects, int baseline) {
     explain_->clear();
   else
     explain_->show_subject({qt(planned->scenario.name), planned, planned->shown, entry->id});
-}
-
-void ComparisonView::refresh_banner() {
-  const Session::Entry* entry = current();
-  QString text = entry == nullptr ? tr("No scenario: add one on the left, or drop a config.json here")
-                                  : tr("%1: planning…").arg(qt(entry->scenario.name));
-  auto sign = QStyle::SP_MessageBoxInformation;
-  if (entry != nullptr && entry->problem && !entry->glance) {
-    text = tr("%1: %2").arg(qt(entry->scenario.name), entry->problem->text);
-    sign = QStyle::SP_MessageBoxCritical;
-  } else if (entry != nullptr && entry->newest()) {
-    text = tr("%1: %2").arg(qt(entry->scenario.name), headline_of(*entry->newest()));
-    sign = entry->newest()->plan().fits ? QStyle::SP_DialogApplyButton : QStyle::SP_MessageBoxWarning;
-  }
-  banner_->setText(text);
-  const int side = banner_->fontMetrics().height();
-  sign_->setPixmap(style()->standardIcon(sign).pixmap(side, side));
 }
 
 void ComparisonView::open_subject(int row) {

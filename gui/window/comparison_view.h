@@ -1,5 +1,5 @@
 #pragma once
-// The middle of the window: the verdict, charts of the compared plans, and their figures below.
+// The middle of the window: charts of the compared plans, and their figures below.
 
 #include <QTimer>
 #include <QWidget>
@@ -7,7 +7,6 @@
 #include "gui/session/session.h"
 
 class QAbstractButton;
-class QLabel;
 class QTabWidget;
 class QTableView;
 
@@ -24,6 +23,7 @@ class StackModel;
 class StrategiesModel;
 class TimelineModel;
 class TradeoffModel;
+class ValidationLine;
 class WhyView;
 
 /// Compares the ticked scenarios, or the strategies of the current one.
@@ -54,10 +54,11 @@ class ComparisonView : public QWidget {
  private:
   void build_charts();
   void build_tables();
+  void build_modes();
+  void add_comparison_table();
   void later();
   void refresh_charts(const Subjects& subjects);
   void refresh_tables(const Subjects& subjects, int baseline);
-  void refresh_banner();
   [[nodiscard]] const Session::Entry* current() const;
   void open_subject(int row);
   void choose(const QString& strategy);
@@ -66,7 +67,7 @@ class ComparisonView : public QWidget {
   Mode mode_{Mode::strategies};
   quint64 detailed_{};  ///< id of the scenario that the tabs Why, Explain and Config show
   QTimer soon_;
-  QLabel *banner_, *sign_, *basis_;
+  ValidationLine* validation_;
   QAbstractButton *by_scenario_, *by_strategy_, *differences_;
   QTabWidget *charts_, *tables_;
   StackModel *memory_, *time_, *traffic_;
@@ -75,6 +76,7 @@ class ComparisonView : public QWidget {
   ComparisonModel* comparison_;
   StrategiesModel* strategies_;
   QTableView *comparison_table_, *strategies_table_;
+  QWidget* comparison_page_;  ///< the table and its legend
   WhyView* why_;
   ExplainView* explain_;
   ConfigPreview* config_;

@@ -1,34 +1,30 @@
 #include "gui/window/main_window.h"
 
-#include <QAccessible>
 #include <QApplication>
-#include <QClipboard>
 #include <QCloseEvent>
 #include <QDockWidget>
 #include <QDragEnterEvent>
 #include <QFileDialog>
 #include <QFileInfo>
-#include <QHBoxLayout>
 #include <QItemSelectionModel>
-#include <QLabel>
 #include <QLineEdit>
 #include <QListView>
 #include <QMenuBar>
 #include <QMessageBox>
 #include <QMimeData>
 #include <QSettings>
+#include <QStackedWidget>
 #include <QStatusBar>
-#include <QStyle>
 #include <QToolBar>
-#include <QToolButton>
 #include <QVBoxLayout>
+#include <utility>
 
 #include "cli/options/command_line.h"
 #include "gui/editors/editor_panel.h"
-#include "gui/output/text_label.h"
 #include "gui/session/words.h"
 #include "gui/tables/scenario_list.h"
 #include "gui/window/comparison_view.h"
+#include "gui/window/verdict_bar.h"
 #include "models/base/error.h"
 
 namespace zplan::gui {
@@ -59,6 +55,9 @@ Dialogs system_dialogs(QWidget* parent) {
               }};
 }
 
+/// Number of the window's set of panels: an arrangement of another set is not restored.
+constexpr int kPanels = 1;
+
 QString scenario_files() { return MainWindow::tr("Scenarios (*.zplan);;All files (*)"); }
 
 /// Appends the suffix to a name without one.
@@ -68,42 +67,6 @@ QString with_suffix(QString path, const QString& suffix) {
 }
 
 }  // namespace
-
-MessageBar::MessageBar(QWidget* parent) : QFrame(parent), text_(text_label(this)) {
-  setObjectName(QStringLiteral("message"));
-  setFrameShape(QFrame::StyledPanel);
-  setAccessibleName(tr("Message"));
-  auto* row = new QHBoxLayout(this);
-  row->setContentsMargins(8, 4, 4, 4);
-  auto* sign = new QLabel(this);
-  const int side = style()->pixelMetric(QStyle::PM_SmallIconSize);
-  sign->setPixmap(style()->standardIcon(QStyle::SP_MessageBoxWarning).pixmap(side, side));
-  auto* close = new QToolButton(this);
-  close->setText(tr("Close"));
-  close->setAccessibleName(tr("Close the message"));
-  close->setAutoRaise(true);
-  row->addWidget(sign);
-  row->addWidget(text_, 1);
-  row->addWidget(close);
-  connect(close, &QToolButton::clicked, this, &QWidget::hide);
-  hide();
-}
-
-void MessageBar::show_message(const QString& text) {
-  text_->setText(text);
-  setVisible(!text.isEmpty());
-  if (text.isEmpty()) return;
-  setAccessibleDescription(text);
-  QAccessibleEvent event(this, QAccessible::Alert);
-  QAccessible::updateAccessibility(&event);
-}
-
-QString MessageBar::text() const { return isHidden() ? QString() : text_->text(); }
-
-Scenario first_scenario() {
-  const std::vector<std::string> arguments{"--model", "8B", "--gpus", "5", "--mem", "44"};
-  return {.name = name_of_question(arguments), .arguments = arguments};
-}
 
 MainWindow::MainWindow(const Environment& environment, const QString& kept, QWidget* parent)
     : QMainWindow(parent),
@@ -116,6 +79,7 @@ MainWindow::MainWindow(const Environment& environment, const QString& kept, QWid
       message_(new MessageBar(this)) {
   setAcceptDrops(true);
   build_panels();
+  build_middle();
   build_menus();
   if (!kept.isEmpty()) {
     kept_ = std::make_unique<KeptSession>(session_, kept);
@@ -140,12 +104,14 @@ MainWindow::MainWindow(const Environment& environment, const QString& kept, QWid
   const auto changed = [this] { update_actions(); };
   connect(&session_, &Session::inserted, this, changed);
   connect(&session_, &Session::inserted, this, [this] {
+    leave_start_page();
     // The second scenario switches to comparing scenarios.
     if (session_.size() == 2) view_->set_mode(ComparisonView::Mode::scenarios);
   });
   connect(&session_, &Session::removed, this, changed);
   connect(&session_, &Session::moved, this, changed);
   connect(&session_, &Session::reset, this, [this] {
+    if (!session_.is_empty()) leave_start_page();
     const bool several = session_.size() > 1;
     view_->set_mode(several ? ComparisonView::Mode::scenarios : ComparisonView::Mode::strategies);
     update_actions();
@@ -202,13 +168,26 @@ void MainWindow::build_panels() {
   list_->setProperty("help_topic", tr("Scenarios"));
   editors->setProperty("help_topic", tr("Options"));
   view_->setProperty("help_topic", tr("Comparison"));
+}
+
+void MainWindow::build_middle() {
+  auto* top = new QToolBar(tr("Verdict"), this);
+  top->setObjectName(QStringLiteral("verdict_bar"));
+  top->setMovable(false);
+  top->setContextMenuPolicy(Qt::PreventContextMenu);
+  top->toggleViewAction()->setEnabled(false);
+  top->addWidget(new VerdictBar(session_, top));
+  addToolBar(top);
+  addToolBarBreak();
 
   auto* middle = new QWidget(this);
   auto* column = new QVBoxLayout(middle);
   column->setContentsMargins(0, 0, 0, 0);
   column->setSpacing(0);
+  middle_ = new QStackedWidget(middle);
+  middle_->addWidget(view_);
   column->addWidget(message_);
-  column->addWidget(view_, 1);
+  column->addWidget(middle_, 1);
   setCentralWidget(middle);
   connect(view_, &ComparisonView::mode_changed, this, &MainWindow::update_actions);
   connect(view_, &ComparisonView::style_wanted, this, [this](const QString& style) {
@@ -221,7 +200,7 @@ void MainWindow::build_panels() {
 
 // ---- starting and files
 
-void MainWindow::start(const QStringList& words) {
+void MainWindow::start(const QStringList& words, bool asks) {
   if (!words.isEmpty()) {
     if (kept_) kept_->set_aside();
     documents_.set_file({}, false);
@@ -245,8 +224,39 @@ void MainWindow::start(const QStringList& words) {
       say(tr("The session that was kept cannot be read: %1").arg(QString::fromUtf8(error.what())));
     }
   }
-  if (session_.is_empty()) session_.load({.scenarios = {first_scenario()}});
+  if (session_.is_empty() && words.isEmpty() && asks)
+    show_start_page();
+  else if (session_.is_empty())
+    session_.load({.scenarios = {first_scenario()}});
   update_actions();
+}
+
+/// Shows the questions of the first start alone; the panels come back with the first scenario.
+void MainWindow::show_start_page() {
+  start_page_ = new StartPage(session_.planning().environment(), middle_);
+  start_page_->setProperty("help_topic", tr("Scenarios"));
+  connect(start_page_, &StartPage::answered, this,
+          [this](const Scenario& scenario) { session_.load({.scenarios = {scenario}}); });
+  connect(start_page_, &StartPage::skipped, this,
+          [this] { session_.load({.scenarios = {first_scenario()}}); });
+  middle_->addWidget(start_page_);
+  middle_->setCurrentWidget(start_page_);
+  for (QWidget* each : findChildren<QWidget*>(QString(), Qt::FindDirectChildrenOnly)) {
+    const bool is_panel =
+        qobject_cast<QDockWidget*>(each) != nullptr || qobject_cast<QToolBar*>(each) != nullptr;
+    if (!is_panel || each->isHidden()) continue;
+    each->hide();
+    hidden_ << each;
+  }
+}
+
+void MainWindow::leave_start_page() {
+  if (!is_starting()) return;
+  middle_->removeWidget(start_page_);
+  start_page_->deleteLater();  // one of its buttons may be what was just clicked
+  start_page_ = nullptr;
+  for (QWidget* each : std::exchange(hidden_, {})) each->show();
+  list_->setFocus();
 }
 
 bool MainWindow::may_leave() {
@@ -372,13 +382,13 @@ void MainWindow::update_title() {
 void MainWindow::save_view() {
   QSettings settings;
   settings.setValue(QStringLiteral("geometry"), saveGeometry());
-  settings.setValue(QStringLiteral("panels"), saveState());
+  if (!is_starting()) settings.setValue(QStringLiteral("panels"), saveState(kPanels));
 }
 
 void MainWindow::restore_view() {
   const QSettings settings;
   restoreGeometry(settings.value(QStringLiteral("geometry")).toByteArray());
-  restoreState(settings.value(QStringLiteral("panels")).toByteArray());
+  restoreState(settings.value(QStringLiteral("panels")).toByteArray(), kPanels);
 }
 
 }  // namespace zplan::gui

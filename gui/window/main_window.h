@@ -1,6 +1,5 @@
 #pragma once
 
-#include <QFrame>
 #include <QMainWindow>
 #include <QPointer>
 #include <functional>
@@ -11,25 +10,14 @@
 #include "gui/session/documents.h"
 #include "gui/session/kept_session.h"
 #include "gui/session/session.h"
+#include "gui/window/message_bar.h"
+#include "gui/window/start_page.h"
 
-class QLabel;
 class QListView;
 class QMenu;
+class QStackedWidget;
 
 namespace zplan::gui {
-
-/// A message across the window. It stays until the user closes it or another one replaces it.
-class MessageBar : public QFrame {
-  Q_OBJECT
-
- public:
-  explicit MessageBar(QWidget* parent = nullptr);
-  void show_message(const QString& text);
-  [[nodiscard]] QString text() const;
-
- private:
-  QLabel* text_;
-};
 
 class Chart;
 class ComparisonView;
@@ -57,9 +45,9 @@ class MainWindow : public QMainWindow {
   MainWindow(const MainWindow&) = delete;
   MainWindow& operator=(const MainWindow&) = delete;
 
-  /// Opens what the program was started with: files, or the options of a question; else the saved session or,
-  /// the first time, an example.
-  void start(const QStringList& words);
+  /// Opens what the program was started with: files, or the options of a question; else the saved session.
+  /// Where there is none, shows the start page with `asks`, else an example.
+  void start(const QStringList& words, bool asks = false);
 
   [[nodiscard]] Session& session() { return session_; }
   [[nodiscard]] Documents& documents() { return documents_; }
@@ -84,8 +72,10 @@ class MainWindow : public QMainWindow {
   };
   QAction* add_action(QMenu* menu, const Command& command);
   void build_panels();
+  void build_middle();
   void build_menus();
   void build_file_menu();
+  void build_export_menu(QMenu* menu);
   void build_edit_menu();
   void build_compare_menu();
   void build_view_menu();
@@ -96,6 +86,9 @@ class MainWindow : public QMainWindow {
   void show_row();
   void save_view();
   void restore_view();
+  void show_start_page();
+  void leave_start_page();
+  [[nodiscard]] bool is_starting() const { return start_page_ != nullptr; }
 
   void add_scenario();
   void duplicate_scenario();
@@ -116,6 +109,10 @@ class MainWindow : public QMainWindow {
   void export_chart();
   void export_comparison();
   void export_report();
+  void export_snapshot();
+  void export_trace();
+  void export_page();
+  void export_plan(ExportedFile file, const QString& title, const QString& suggested, const QString& filter);
   void print();
   void copy_table();
   void copy_command();
@@ -124,6 +121,8 @@ class MainWindow : public QMainWindow {
   void show_about();
   [[nodiscard]] Compared compared() const;
   [[nodiscard]] bool may_go_out(const Compared& all);
+  /// Returns the answer of the current scenario; null, with a message, while there is none.
+  [[nodiscard]] PlannedPtr whole_answer();
   [[nodiscard]] Picture picture_of(Chart& chart, const QPalette& palette) const;
   void report_written(const QString& path, const QString& problem);
   [[nodiscard]] bool may_leave();
@@ -138,11 +137,11 @@ class MainWindow : public QMainWindow {
   QListView* list_;
   ComparisonView* view_;
   MessageBar* message_;
+  QStackedWidget* middle_{};
+  QPointer<StartPage> start_page_;
+  QList<QWidget*> hidden_;  ///< panels and bars that come back when the start page goes
   QMenu* recent_{};
   QPointer<HelpWindow> help_;
 };
-
-/// Returns the example that the window starts with: the README's question.
-[[nodiscard]] Scenario first_scenario();
 
 }  // namespace zplan::gui

@@ -3,16 +3,12 @@
 #include <QAction>
 #include <QActionGroup>
 #include <QApplication>
-#include <QClipboard>
 #include <QDockWidget>
 #include <QFileInfo>
 #include <QListView>
 #include <QMenu>
 #include <QMenuBar>
 #include <QMessageBox>
-#include <QMimeData>
-#include <QPrintDialog>
-#include <QPrinter>
 #include <QSettings>
 #include <QStatusBar>
 #include <QTabWidget>
@@ -20,15 +16,11 @@
 #include <QWhatsThis>
 
 #include "cli/options/help.h"
-#include "gui/charts/chart.h"
-#include "gui/output/export.h"
 #include "gui/output/measurements.h"
-#include "gui/output/picture.h"
 #include "gui/session/words.h"
 #include "gui/window/comparison_view.h"
 #include "gui/window/help_window.h"
 #include "gui/window/main_window.h"
-#include "models/base/error.h"
 
 namespace zplan::gui {
 
@@ -72,16 +64,7 @@ void MainWindow::build_file_menu() {
   add_action(menu, {"save_as", tr("Save &as…"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_S),
                     tr("Save the scenarios in another file"), &MainWindow::save_elsewhere});
   menu->addSeparator();
-  add_action(menu, {"export_chart", tr("Export the &chart…"), QKeySequence(Qt::CTRL | Qt::Key_E),
-                    tr("PNG, SVG or PDF"), &MainWindow::export_chart});
-  add_action(menu, {"export_comparison", tr("Export the comp&arison…"),
-                    QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E), tr("CSV, Markdown or JSON"),
-                    &MainWindow::export_comparison});
-  add_action(menu, {"export_report",
-                    tr("Export the current &plan…"),
-                    {},
-                    tr("What zplan prints for it: JSON, CSV or Markdown"),
-                    &MainWindow::export_report});
+  build_export_menu(menu->addMenu(tr("E&xport")));
   add_action(menu,
              {"print", tr("&Print…"), QKeySequence::Print, tr("Chart and comparison"), &MainWindow::print});
   menu->addSeparator();
@@ -231,7 +214,8 @@ void MainWindow::update_actions() {
   const auto enable = [this](const char* name, bool enabled) {
     findChild<QAction*>(QLatin1String(name))->setEnabled(enabled);
   };
-  for (const char* name : {"duplicate", "rename", "delete", "pin", "copy_command", "export_report"})
+  for (const char* name : {"duplicate", "rename", "delete", "pin", "copy_command", "export_report",
+                           "export_snapshot", "export_trace", "export_page"})
     enable(name, row >= 0);
   enable("move_up", row > 0);
   enable("move_down", row >= 0 && row + 1 < session_.size());
@@ -240,119 +224,6 @@ void MainWindow::update_actions() {
   const bool by_scenario = view_->mode() == ComparisonView::Mode::scenarios;
   findChild<QAction*>(QStringLiteral("compare_scenarios"))->setChecked(by_scenario);
   findChild<QAction*>(QStringLiteral("compare_strategies"))->setChecked(!by_scenario);
-}
-
-// ---- out
-
-namespace {
-
-/// Returns the format for the suffix of a file's name; nothing for an unknown suffix.
-std::optional<TextFormat> format_of(const QString& path) {
-  const QString suffix = QFileInfo(path).suffix().toLower();
-  if (suffix == QStringLiteral("csv")) return TextFormat::csv;
-  if (suffix == QStringLiteral("md")) return TextFormat::markdown;
-  if (suffix == QStringLiteral("json")) return TextFormat::json;
-  if (suffix == QStringLiteral("txt")) return TextFormat::plain;
-  return std::nullopt;
-}
-
-QString text_files() { return MainWindow::tr("Markdown (*.md);;CSV (*.csv);;JSON (*.json);;Text (*.txt)"); }
-
-/// Writes the output of `make` in the format of the file's suffix. Returns an error; empty on success.
-template <class F>
-QString write_text(const QString& path, const F& make) {
-  const std::optional<TextFormat> format = format_of(path);
-  if (!format) return MainWindow::tr("%1: an unknown ending; accepted: .md, .csv, .json, .txt").arg(path);
-  try {
-    return write_whole_file(path, make(*format));
-  } catch (const InputError& error) {
-    return QString::fromUtf8(error.what());
-  }
-}
-
-}  // namespace
-
-/// Shows an error as a message, success in the status bar.
-void MainWindow::report_written(const QString& path, const QString& problem) {
-  if (!problem.isEmpty()) return say(problem);
-  statusBar()->showMessage(tr("Wrote %1").arg(path), 5000);
-}
-
-Compared MainWindow::compared() const {
-  Compared all{.subjects = {},
-               .baseline = -1,
-               .differences = session_.differences(),
-               .file = documents_.file().toStdString()};
-  all.subjects = view_->subjects(&all.baseline);
-  return all;
-}
-
-Picture MainWindow::picture_of(Chart& chart, const QPalette& palette) const {
-  return {.title = view_->chart_name(),
-          .size = QSizeF(chart.picture_size().expandedTo(chart.viewport()->size())),
-          .background = palette.color(QPalette::Base),
-          .paint = [&chart, palette](QPainter& painter, const QRectF& area) {
-            chart.paint(painter, area, palette);
-          }};
-}
-
-void MainWindow::export_chart() {
-  const QString path =
-      dialogs.file_to_write(tr("Export the chart"), QStringLiteral("zplan.png"), picture_filter());
-  if (!path.isEmpty()) report_written(path, write_picture(path, picture_of(view_->chart(), palette())));
-}
-
-/// True if the comparison may be copied or exported: it is neither empty nor a first estimate.
-bool MainWindow::may_go_out(const Compared& all) {
-  if (all.subjects.empty())
-    say(tr("Nothing is compared: tick a scenario."));
-  else if (!is_complete(all))
-    say(tr("There is no answer yet."));
-  return !all.subjects.empty() && is_complete(all);
-}
-
-void MainWindow::export_comparison() {
-  const Compared all = compared();
-  if (!may_go_out(all)) return;
-  const QString path =
-      dialogs.file_to_write(tr("Export the comparison"), QStringLiteral("comparison.md"), text_files());
-  if (!path.isEmpty())
-    report_written(path, write_text(path, [&, this](TextFormat format) {
-                     return comparison_as(format, all, session_.planning().environment());
-                   }));
-}
-
-void MainWindow::export_report() {
-  const PlannedPtr planned = session_.at(session_.current()).planned;
-  if (!planned || planned->draft || session_.at(session_.current()).problem)
-    return say(tr("There is no answer yet."));
-  const QString path =
-      dialogs.file_to_write(tr("Export the plan"), QStringLiteral("plan.json"), text_files());
-  if (!path.isEmpty())
-    report_written(path, write_text(path, [&, this](TextFormat format) {
-                     return report_as(format, *planned, session_.planning().environment());
-                   }));
-}
-
-Pages MainWindow::pages() const {
-  const Compared all = compared();
-  const QPalette paper = paper_palette();
-  return {.title = windowTitle().remove(QStringLiteral("[*]")),
-          .pictures = {picture_of(view_->chart(), paper)},
-          .table = all.subjects.empty() ? QString() : comparison_html(all)};
-}
-
-void MainWindow::print() {
-  QPrinter printer(QPrinter::HighResolution);
-  QPrintDialog dialog(&printer, this);
-  if (dialog.exec() == QDialog::Accepted) report_written(tr("to the printer"), gui::print(printer, pages()));
-}
-
-void MainWindow::copy_table() {
-  const Compared all = compared();
-  if (!may_go_out(all)) return;
-  QApplication::clipboard()->setMimeData(comparison_data(all).release());
-  statusBar()->showMessage(tr("Copied the table"), 3000);
 }
 
 void MainWindow::show_measurements(const QString& path) {
@@ -365,15 +236,6 @@ void MainWindow::show_measurements(const QString& path) {
                    session_.at(row).planned->shown};
   dialog->check({path}, plan);
   dialog->show();
-}
-
-void MainWindow::copy_command() {
-  const Scenario& scenario = session_.at(session_.current()).scenario;
-  const QString command = copy_as_command(scenario);
-  if (command.isEmpty())
-    return say(tr("%1 is a saved report: nothing was typed for it").arg(qt(scenario.name)));
-  QApplication::clipboard()->setText(command);
-  statusBar()->showMessage(tr("Copied the command line"), 3000);
 }
 
 void MainWindow::set_language(const QString& language) {

@@ -9,6 +9,7 @@
 #include <QTranslator>
 
 #include "cli/options/options.h"
+#include "cli/report/brief.h"
 #include "gui/session/words.h"
 #include "gui/window/comparison_view.h"
 #include "gui/window/main_window.h"
@@ -64,6 +65,21 @@ TEST_F(TranslationTest, TheWindowSpeaksIt) {
   for (int tab = 0; tab < window.view().tables().count(); ++tab)
     EXPECT_TRUE(has_chinese(window.view().tables().tabText(tab)));
   EXPECT_TRUE(has_chinese(window.findChild<QLabel*>("banner")->text()));
+}
+
+TEST_F(TranslationTest, EveryVerdictIsTranslated) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {"--model", "8B", "--gpus", "5", "--mem", "44"},
+           {"--model", "70B", "--gpus", "2", "--mem", "24", "--offload", "none", "--method", "lora"},
+           {"--model", "8B", "--gpu", "RTX-4090-24GB", "--offload", "all", "--host-mem", "20"}}) {
+    const PlannedPtr planned =
+        plan_scenario({.name = "", .arguments = arguments}, Environment{}, Depth::full);
+    const Verdict verdict = verdict_of(*planned);
+    for (const std::string& each : {verdict.subject, verdict.statement, verdict.alternative})
+      for (const char* english : {" of ", "fit", "need", " per ", "step", "fine-tuning"})
+        EXPECT_FALSE(qt(each).contains(english)) << each;
+    EXPECT_TRUE(has_chinese(qt(verdict.statement))) << verdict.statement;
+  }
 }
 
 TEST_F(TranslationTest, ThePageOfHelpHasTheHeadingsThatItIsOpenedAt) {

@@ -25,9 +25,15 @@ def problems(ts):
             if translation.get("type") == "unfinished" or not all(texts):
                 yield f"{where} is not translated"
             for text in texts:
-                of_source, of_text = (collections.Counter(re.findall(r"%n|%\d", each)) for each in (source, text))
+                of_source, of_text = (collections.Counter(re.findall(r"%n|%\d|\{\}", each)) for each in (source, text))
                 if of_source != of_text and text:
                     yield f"{where} has other placeholders in {text!r}"
+
+
+def verdict_formats(root):
+    """Formats of the command line's verdict, which the window lists for lupdate."""
+    calls = re.findall(r"\b(?:phrase|needs)\(([^;]*)", (root / "cli/report/brief.cpp").read_text(encoding="utf-8"))
+    return {text for call in calls for text in re.findall(r'"((?:[^"\\]|\\.)*)"', call) if re.search("[{]| [a-z]", text)}
 
 
 def option_texts(zplan):
@@ -40,7 +46,8 @@ def option_texts(zplan):
 
 def main():
     lupdate, root, zplan = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]
-    found = []
+    words = (root / "gui/session/words.cpp").read_text(encoding="utf-8")
+    found = [f"words.cpp lacks the format {each!r}" for each in verdict_formats(root) if f'"verdict", "{each}"' not in words]
     languages = sorted((root / "gui/translations").glob("*.ts"))
     for language in languages:
         with tempfile.TemporaryDirectory() as folder:

@@ -9,7 +9,9 @@
 #include <sstream>
 
 #include "cli/report/explain.h"
+#include "cli/scenarios/scenario_plan.h"
 #include "planner/plan/plan.h"
+#include "planner/plan/plan_figures.h"
 #include "tests/cli/support.h"
 
 namespace zplan::test {
@@ -112,26 +114,54 @@ TEST(Accuracy, ATextSaysNoMoreThanItsNumbers) {
             "reserved: 1 published run of fsdp, any method, on H100-SXM-80GB, off by 40 %");
 }
 
-TEST(Accuracy, ABadgeSaysWhereNothingWasMeasured) {
-  const std::string none = accuracy_badge(AccuracyOf::memory, full_on("RTX-5090-32GB"));
-  EXPECT_THAT(none, testing::StartsWith("memory: nothing measured with deepspeed, full, on RTX-5090-32GB; "));
-  EXPECT_THAT(none, HasSubstr("recorded steps of deepspeed, full, median 0.00 %"));
-  EXPECT_THAT(accuracy_badge(AccuracyOf::traffic, full_on("RTX-5090-32GB")), HasSubstr("all equal"));
-  EXPECT_EQ(accuracy_badge(AccuracyOf::host_memory, full_on("H100-SXM-80GB", Framework::torch)),
-            "host memory: nothing measured under torch");
-  EXPECT_THAT(accuracy_badge(AccuracyOf::collective_time, full_on("RTX-3090-24GB")),
-              testing::StartsWith("collective time: nothing measured on RTX-3090-24GB; seconds: "));
+TEST(Accuracy, SentencesSayWhereNothingWasMeasured) {
+  const auto first = [](AccuracyOf of, const Coverage& plan) { return accuracy_sentences(of, plan).front(); };
+  EXPECT_EQ(first(AccuracyOf::memory, full_on("RTX-5090-32GB")),
+            "memory: nothing measured with deepspeed, full, on RTX-5090-32GB");
+  EXPECT_THAT(accuracy_sentences(AccuracyOf::memory, full_on("RTX-5090-32GB")),
+              testing::Contains(HasSubstr("recorded steps of deepspeed, full, median 0.00 %")));
+  EXPECT_THAT(first(AccuracyOf::traffic, full_on("RTX-5090-32GB")), HasSubstr("all equal"));
+  EXPECT_THAT(accuracy_sentences(AccuracyOf::host_memory, full_on("H100-SXM-80GB", Framework::torch)),
+              testing::ElementsAre("host memory: nothing measured under torch"));
+  EXPECT_EQ(first(AccuracyOf::collective_time, full_on("RTX-3090-24GB")),
+            "collective time: nothing measured on RTX-3090-24GB");
   EXPECT_THAT(
-      accuracy_badge(AccuracyOf::collective_time, full_on("H100-SXM-80GB")),
-      testing::ContainsRegex("^collective time: seconds: [0-9]+ published timings on H100-SXM-80GB, "));
+      first(AccuracyOf::collective_time, full_on("H100-SXM-80GB")),
+      testing::ContainsRegex("^collective time, seconds: [0-9]+ published timings on H100-SXM-80GB, "));
 }
 
 // Speeds of a source with a slower kernel do not count for plans.
 TEST(Accuracy, SlowerKernelsAreToldApart) {
-  const std::string text = accuracy_badge(AccuracyOf::step_time, full_on("A100-SXM-40GB", Framework::fsdp));
-  EXPECT_THAT(text, testing::StartsWith("step time: nothing measured with fsdp, full, on A100-SXM-40GB; "));
-  EXPECT_THAT(text,
-              HasSubstr("published runs with a slower attention kernel of fsdp, full, on A100-SXM-40GB"));
+  const std::vector<std::string> sentences =
+      accuracy_sentences(AccuracyOf::step_time, full_on("A100-SXM-40GB", Framework::fsdp));
+  EXPECT_EQ(sentences.front(), "step time: nothing measured with fsdp, full, on A100-SXM-40GB");
+  EXPECT_THAT(sentences,
+              testing::Contains(HasSubstr(
+                  "published runs with a slower attention kernel of fsdp, full, on A100-SXM-40GB")));
+}
+
+TEST(Accuracy, ALineSaysWhatWasRecordedAndMeasured) {
+  const PlannedScenario planned = planned_scenario(
+      {.name = "", .arguments = {"--model", "0.5B", "--gpus", "2", "--mem", "24"}}, Environment{});
+  const auto line = [&](const std::vector<AccuracyOf>& kinds) {
+    return validation_line(kinds, planned.plan(), planned.question);
+  };
+  const LikelyRange memory =
+      likely_range(AccuracyOf::memory, comparable_to(planned.plan(), planned.question));
+  EXPECT_THAT(
+      line({AccuracyOf::memory}),
+      testing::MatchesRegex("[0-9]+ recorded steps within [0-9.]+ %; 80 % of " + std::to_string(memory.runs) +
+                            " similar measured runs within -[0-9]+ to [+][0-9]+ %"));
+  EXPECT_THAT(line({AccuracyOf::step_time}), Not(HasSubstr("recorded")));
+  EXPECT_THAT(line({AccuracyOf::traffic, AccuracyOf::collective_time}),
+              testing::MatchesRegex("[0-9]+ recorded steps, call for call, all equal; [0-9]+ published "
+                                    "timings, 90 % within [0-9.]+ %"));
+  EXPECT_THAT(line({AccuracyOf::memory, AccuracyOf::step_time}),
+              testing::MatchesRegex("memory -[0-9]+ to .* %.*, step time -.* %.*"));
+  // One line of the window.
+  for (const std::vector<AccuracyOf>& kinds : std::vector<std::vector<AccuracyOf>>{
+           {AccuracyOf::memory}, {AccuracyOf::step_time}, {AccuracyOf::memory, AccuracyOf::step_time}})
+    EXPECT_LE(line(kinds).size(), 88U) << line(kinds);
 }
 
 // Every figure that is shown, whatever plan it is shown for, has its statistic, its count and its subset.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <QAbstractItemView>
+#include <QCheckBox>
 #include <QScrollBar>
 #include <QShortcut>
 #include <QSignalSpy>
@@ -13,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/options/command_line.h"
+#include "cli/options/help.h"
 #include "cli/report/report.h"
 #include "gui/editors/number_editor.h"
 #include "gui/editors/picker.h"
@@ -45,6 +47,10 @@ class EditorPanelTest : public ::testing::Test {
   [[nodiscard]] std::optional<std::string> given(const QString& option, int row = -1) const {
     return given_value(session_.at(row < 0 ? session_.current() : row).scenario.arguments,
                        option.toStdString());
+  }
+  [[nodiscard]] bool is_shown(const char* option) const { return panel_.field(option)->isVisible(); }
+  [[nodiscard]] std::ptrdiff_t shown() const {
+    return std::ranges::count_if(panel_.fields(), &OptionField::isVisible);
   }
   /// Replaces what stands in the field as a person would.
   void type(const QString& option, const QString& text) const {
@@ -260,6 +266,55 @@ TEST_F(EditorPanelTest, WhatCanDoNothingIsGreyUnlessItIsGiven) {
   EXPECT_FALSE(input<QComboBox>("--quantization")->isEnabled());
 }
 
+TEST_F(EditorPanelTest, CommonOptionsThatApplyAreShownFirst) {
+  EXPECT_EQ(panel_.page(), EditorPanel::Page::common);
+  EXPECT_TRUE(is_shown("--method"));
+  EXPECT_FALSE(is_shown("--lora-rank")) << "does nothing with --method full";
+  EXPECT_FALSE(is_shown("--lora-dropout")) << "few people use it";
+  EXPECT_LT(shown(), 32);
+  session_.set_arguments(0, {"--model", "8B", "--method", "lora"});
+  EXPECT_TRUE(is_shown("--lora-rank"));
+  EXPECT_FALSE(is_shown("--lora-dropout"));
+  for (const OptionField* field : panel_.fields())
+    EXPECT_EQ(field->isVisible(), is_common(field->spec()) && !field->is_idle())
+        << field->option().toStdString();
+}
+
+TEST_F(EditorPanelTest, AllOptionsStandOnAPageOfTheirOwn) {
+  auto* pages = panel_.findChild<QTabBar*>("pages");
+  pages->setFocus();
+  QTest::keyClick(pages, Qt::Key_Right);
+  QTest::keyClick(pages, Qt::Key_Right);
+  EXPECT_EQ(panel_.page(), EditorPanel::Page::all);
+  EXPECT_EQ(shown(), static_cast<std::ptrdiff_t>(panel_.fields().size()));
+  EXPECT_FALSE(input("--lora-rank")->isEnabled());
+  EXPECT_TRUE(panel_.field("--lora-rank")->message()->text().contains("Method"));
+}
+
+TEST_F(EditorPanelTest, WhatIsSetIsShownThoughItIsRareOrDoesNotApply) {
+  session_.set_arguments(0,
+                         {"--model", "8B", "--lora-rank", "8", "--optimizer", "adamw", "--image-size", "9"});
+  ASSERT_TRUE(settled());
+  ASSERT_TRUE(session_.at(0).problem) << "an option that does nothing is an error";
+  EXPECT_TRUE(is_shown("--lora-rank"));
+  EXPECT_TRUE(is_shown("--image-size"));
+  EXPECT_TRUE(panel_.field("--lora-rank")->is_given());
+  QTest::mouseClick(panel_.field("--lora-rank")->reset_button(), Qt::LeftButton);
+  EXPECT_FALSE(given("--lora-rank"));
+  input("--model")->setFocus();
+  EXPECT_FALSE(is_shown("--lora-rank")) << "it is not set any more";
+}
+
+TEST_F(EditorPanelTest, ASearchFindsOptionsThatAreHidden) {
+  auto* find = panel_.findChild<QLineEdit*>("find");
+  QTest::keyClicks(find, "lora dropout");
+  EXPECT_TRUE(is_shown("--lora-dropout"));
+  EXPECT_FALSE(input("--lora-dropout")->isEnabled());
+  EXPECT_TRUE(panel_.field("--lora-dropout")->message()->isVisible()) << "with which options it would count";
+  find->clear();
+  EXPECT_FALSE(is_shown("--lora-dropout"));
+}
+
 TEST_F(EditorPanelTest, AModelIsSearchedAndTaken) {
   type("--model", "qwen3 8b");
   const QAbstractItemView* popup = input("--model")->completer()->popup();
@@ -382,9 +437,9 @@ TEST_F(EditorPanelTest, OptionsAreFoundByNameAndHelp) {
 }
 
 TEST_F(EditorPanelTest, OnlyGivenOptionsAreShownOnDemand) {
-  panel_.findChild<QCheckBox*>("given only")->click();
-  const auto shown = std::ranges::count_if(panel_.fields(), &OptionField::isVisible);
-  EXPECT_EQ(shown, 3);
+  panel_.set_page(EditorPanel::Page::given);
+  EXPECT_EQ(shown(), 3);
+  EXPECT_EQ(panel_.findChild<QTabBar*>("pages")->tabText(1), "Set (3)");
   type("--mem", "");
   EXPECT_TRUE(panel_.field("--mem")->isVisible());  // it is still being typed in
   input("--gpus")->setFocus();
@@ -443,6 +498,7 @@ TEST_F(EditorPanelTest, TheWheelScrollsThePanelAndChangesNothing) {
 }
 
 TEST_F(EditorPanelTest, NothingIsClippedInEitherPalette) {
+  panel_.set_page(EditorPanel::Page::all);
   session_.set_arguments(0, {"--model", "8B", "--gpus", "many", "--method", "lora", "--zero", "2,3"});
   ASSERT_TRUE(settled());
   std::vector<QImage> pictures;

@@ -37,6 +37,33 @@ TEST(Export, OneScenarioIsWhatTheCommandLinePrints) {
             printed(readme().arguments, {"--csv"}));
 }
 
+QByteArray written(const QString& path) {
+  QFile file(path);
+  EXPECT_TRUE(file.open(QIODevice::ReadOnly)) << path.toStdString();
+  return file.readAll();
+}
+
+TEST(Export, FilesOfAPlanAreWhatTheCommandLineWrites) {
+  const QTemporaryDir folder;
+  for (const auto& [file, option] :
+       std::vector<std::pair<ExportedFile, std::string>>{{ExportedFile::snapshot, "--snapshot"},
+                                                         {ExportedFile::trace, "--trace"},
+                                                         {ExportedFile::page, "--html"}}) {
+    const QString path = folder.filePath(QString::fromStdString(option));
+    (void)printed(readme().arguments, {option, path.toStdString()});
+    const QByteArray made = plan_file(file, *planned(), Environment{});
+    EXPECT_GT(made.size(), 1000) << option;
+    EXPECT_TRUE(made == written(path)) << option;
+  }
+}
+
+TEST(Export, FilesAreOfThePlanThatIsShown) {
+  Scenario other = readme();
+  other.strategy = "zero2";
+  const QByteArray trace = plan_file(ExportedFile::trace, *planned(other), Environment{});
+  EXPECT_FALSE(trace == plan_file(ExportedFile::trace, *planned(), Environment{}));
+}
+
 /// `zplan compare` on a file with both scenarios.
 std::string compared(const QString& file, const std::vector<std::string>& more) {
   (void)test::write(

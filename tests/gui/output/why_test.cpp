@@ -17,16 +17,31 @@ Scenario too_large() {
   return {.name = "70B", .arguments = {"--model", "70B", "--gpus", "2", "--mem", "24", "--offload", "none"}};
 }
 
-TEST(Why, TheHeadlineIsTheVerdict) {
-  const Planned& plan = *planned();
-  const auto text = [](Bytes size) { return QString::fromStdString(format_bytes(size)); };
-  EXPECT_EQ(headline_of(plan), QString("Fits: zero3 needs %1 of %2 available per GPU")
-                                   .arg(text(plan.plan().memory().required),
-                                        text(available(plan.question.cluster, plan.question.headroom))));
-  EXPECT_TRUE(headline_of(*planned(too_large())).startsWith("Does not fit: "));
-  Planned host = plan;
+/// Returns the first paragraph that `zplan` prints, in one line.
+QString first_paragraph(const Scenario& scenario) {
+  const QString all = QString::fromStdString(test::printed(scenario.arguments));
+  return all.left(all.indexOf("\n\n")).simplified();
+}
+
+TEST(Why, TheHeadlineIsTheVerdictOfTheCommandLine) {
+  for (const Scenario& scenario : {test::readme(), too_large()}) {
+    const QString headline = headline_of(*planned(scenario));
+    EXPECT_TRUE(headline.at(0).isUpper());
+    EXPECT_TRUE(first_paragraph(scenario).contains(
+        QString(": %1%2.").arg(headline.at(0).toLower()).arg(headline.mid(1))))
+        << headline.toStdString() << "\n"
+        << first_paragraph(scenario).toStdString();
+  }
+  Planned host = *planned();
   host.answer.plans[0].fits = host.answer.plans[0].fits_host = false;
-  EXPECT_TRUE(headline_of(host).startsWith("Short of host memory: zero3 needs "));
+  host.answer.plans[0].fits_device = true;
+  EXPECT_TRUE(headline_of(host).startsWith("Does not fit"));
+}
+
+TEST(Why, TheHeadlineOfAnotherPlanNamesIt) {
+  Scenario other = test::readme();
+  other.strategy = "zero2";
+  EXPECT_TRUE(headline_of(*planned(other)).startsWith("Does not fit with zero2, which needs "));
 }
 
 TEST(Why, ItSaysWhatTheCommandLineSays) {

@@ -65,6 +65,19 @@ TEST_F(ExportTest, ThePlanAsTheCommandLinePrintsIt) {
   }
 }
 
+TEST_F(ExportTest, TimelineAndAnswerAsTheCommandLineWritesThem) {
+  for (const auto& [action, name, option] : std::vector<std::tuple<const char*, QString, std::string>>{
+           {"export_snapshot", "plan.pickle", "--snapshot"},
+           {"export_trace", "trace.json", "--trace"},
+           {"export_page", "plan.html", "--html"}}) {
+    const QString path = folder_.filePath("by-" + name);
+    (void)run_cli({"--model", "8B", "--gpus", "5", "--mem", "44", option, path.toStdString()});
+    QFile file(path);
+    ASSERT_TRUE(file.open(QIODevice::ReadOnly));
+    EXPECT_TRUE(exported(action, name) == file.readAll()) << action;
+  }
+}
+
 TEST_F(ExportTest, TheComparisonOfScenarios) {
   trigger("duplicate");
   session().set_arguments(1, {"--model", "8B", "--gpus", "8", "--mem", "44"});

@@ -43,6 +43,29 @@ TEST(ComparisonModelTest, IsAProperModelThroughEveryChange) {
   EXPECT_EQ(model.columnCount(), 0);
 }
 
+TEST(ComparisonModelTest, OneSignMarksTheBestAndAnotherWhatIsNotThere) {
+  ComparisonModel model;
+  model.show(strategies_of(plan({"--model", "8B", "--gpus", "5", "--mem", "44"})), 0, false);
+  int best = 0, absent = 0;
+  for (int row = 0; row < model.rowCount(); ++row)
+    for (int column = 0; column < model.columnCount(); ++column) {
+      const QModelIndex index = model.index(row, column);
+      if (index.data(ComparisonModel::DifferenceRole).toBool()) continue;
+      const QString text = index.data().toString();
+      const bool is_best = index.data(ComparisonModel::BestRole).toBool();
+      EXPECT_EQ(text.startsWith("* "), is_best) << text.toStdString();
+      EXPECT_EQ(index.data(Qt::AccessibleTextRole).toString().contains("best"), is_best);
+      EXPECT_FALSE(index.data(Qt::FontRole).value<QFont>().bold());
+      EXPECT_NE(text, "0.00");
+      EXPECT_FALSE(is_best && text.endsWith("–"));
+      best += is_best, absent += text == "–";
+    }
+  EXPECT_GT(best, 5);
+  EXPECT_GT(absent, 5) << "offloaded states are not there";
+  EXPECT_TRUE(ComparisonModel::legend().contains("*"));
+  EXPECT_TRUE(ComparisonModel::legend().contains("–"));
+}
+
 TEST(ComparisonModelTest, AFigureIsExplainedWithFormulaAndSource) {
   ComparisonModel model;
   const Subjects all = strategies_of(plan({"--model", "8B", "--gpus", "5", "--mem", "44"}));

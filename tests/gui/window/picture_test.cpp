@@ -4,9 +4,11 @@
 #include <QDir>
 #include <QImage>
 #include <QLabel>
+#include <QScrollBar>
 #include <QToolButton>
 #include <QTranslator>
 
+#include "gui/charts/bar_chart.h"
 #include "gui/charts/ink.h"
 #include "window_support.h"
 
@@ -31,15 +33,19 @@ class PictureTest : public ::testing::Test {
  protected:
   /// A window of 1280 × 800 as the pictures show it.
   void open(const QPalette& palette, const ScenarioFile& file) {
+    open(palette, [&file](MainWindow& window) { window.session().load(file); });
+  }
+  void open(const QPalette& palette, const std::function<void(MainWindow&)>& begin) {
     palette_.emplace(palette);
     window_ = std::make_unique<MainWindow>(Environment{});
-    window_->session().load(file);
+    begin(*window_);
     window_->resize(1280, 800);
     window_->show();
     ASSERT_TRUE(QTest::qWaitForWindowExposed(window_.get()));
     ASSERT_TRUE(test::wait_until([this] { return window_->session().planning().is_idle(); }));
     window_->view().refresh();
-    QCoreApplication::processEvents();
+    // A new height of a text passes through the layouts around it, one after the other.
+    for (int round = 0; round < 8; ++round) QCoreApplication::processEvents();
   }
   QImage picture() { return window_->grab().toImage().convertToFormat(QImage::Format_RGB32); }
 
@@ -68,6 +74,11 @@ class PictureTest : public ::testing::Test {
       } else if (!label->wordWrap()) {
         EXPECT_GE(label->width() + 1, label->sizeHint().width()) << label->text().toStdString();
       }
+    }
+    for (const char* name : {"banner", "about"}) {
+      const auto* label = window_->findChild<QLabel*>(name);
+      EXPECT_TRUE(!label->isVisible() || label->visibleRegion().boundingRect() == label->rect())
+          << label->text().toStdString();
     }
     for (const QToolButton* button : window_->findChildren<QToolButton*>()) {
       if (!button->isVisible() || button->text().isEmpty() || !button->icon().isNull()) continue;
@@ -145,6 +156,54 @@ TEST_F(PictureTest, TheWholeWindowFollowsThePalette) {
       expect_nothing_clipped();
     }
   }
+}
+
+ScenarioFile too_large() {
+  return {.scenarios = {{.name = "70B on two",
+                         .arguments = {"--model", "70B", "--gpus", "2", "--gpu", "RTX-3090-24GB", "--method",
+                                       "qlora", "--seq", "512"}}}};
+}
+
+TEST_F(PictureTest, NothingIsCutOffAtTheFirstStartNorWhereNothingFits) {
+  for (const QPalette& palette : {test::light_palette(), test::dark_palette()}) {
+    const QString light = palette.color(QPalette::Window).lightness() < 128 ? "dark" : "light";
+    const auto keep = [&](const char* name) {
+      expect_nothing_clipped();
+      picture().save(QStringLiteral(ZPLAN_PICTURES "/%1-%2.png").arg(name, light));
+    };
+    open(palette, [](MainWindow& window) { window.start({}, true); });
+    keep("start");
+    open(palette, clusters());
+    keep("four");
+    open(palette, too_large());
+    keep("not-fitting");
+  }
+}
+
+TEST_F(PictureTest, ANarrowWindowWrapsTheVerdictAndShortensTheLineBelowTheChart) {
+  open(test::light_palette(), readme());
+  auto* verdict = window_->findChild<QLabel*>("banner");
+  window_->resize(window_->minimumSizeHint().width(), 800);
+  QCoreApplication::processEvents();
+  EXPECT_GE(verdict->height(), verdict->heightForWidth(verdict->width()));
+  const auto* line = window_->findChild<QToolButton*>("validated");
+  EXPECT_GE(line->width() + 1, line->sizeHint().width());
+  EXPECT_TRUE(line->accessibleName().endsWith("%")) << "the whole line";
+}
+
+TEST_F(PictureTest, TheVerdictTakesOneLineAndEveryBarIsWhole) {
+  ScenarioFile offloading = readme();
+  offloading.scenarios[0].strategy = "zero3+offload-optimizer";
+  for (const ScenarioFile& file : {offloading, readme()}) {
+    open(test::light_palette(), file);
+    const auto* each = window_->findChild<QLabel*>("banner");
+    EXPECT_LT(each->height(), 2 * each->fontMetrics().height()) << each->text().toStdString();
+  }
+  const auto* chart = window_->findChild<BarChart*>("memory");
+  EXPECT_EQ(chart->verticalScrollBar()->maximum(), 0);
+  const BarLayout layout = chart->layout_now();
+  EXPECT_LE(layout.rows.back().area.bottom(), layout.plot.bottom() + 0.5);
+  EXPECT_FALSE(layout.legend.empty());
 }
 
 TEST_F(PictureTest, AChangeOfPaletteIsFollowedAtOnce) {

@@ -4,6 +4,7 @@
 #include <QDir>
 #include <QLabel>
 #include <QLineEdit>
+#include <QPlainTextEdit>
 #include <QSlider>
 #include <QToolButton>
 
@@ -27,7 +28,9 @@ TEST_F(WindowTest, BeginsWithTheQuestionOfTheReadme) {
   ASSERT_EQ(session().size(), 1);
   const QString banner = find<QLabel>("banner")->text();
   EXPECT_TRUE(banner.contains("zero3")) << banner.toStdString();
-  EXPECT_TRUE(banner.contains("34.1 GiB")) << banner.toStdString();
+  EXPECT_TRUE(banner.contains("34.1 of 39.1 GiB per GPU")) << banner.toStdString();
+  EXPECT_TRUE(banner.contains("tokens/s")) << banner.toStdString();
+  EXPECT_TRUE(find<QLabel>("about")->text().startsWith("8B, full fine-tuning"));
   EXPECT_EQ(window_.view().mode(), ComparisonView::Mode::strategies);
   EXPECT_EQ(find<QListView>("scenarios")->model()->rowCount(), 1);
 }
@@ -128,6 +131,14 @@ TEST_F(WindowTest, DifferencesOnlyLeavesOutLinesThatAreAlike) {
   EXPECT_LT(comparison().rowCount(), all);
 }
 
+TEST_F(WindowTest, OnlyTheComparisonCanLeaveLinesOut) {
+  EXPECT_TRUE(find<QToolButton>("differences")->isVisible());
+  show_table(1);
+  EXPECT_FALSE(find<QToolButton>("differences")->isVisible());
+  show_table(0);
+  EXPECT_TRUE(find<QToolButton>("differences")->isVisible());
+}
+
 TEST_F(WindowTest, AClickOnABarChoosesItsStrategy) {
   auto* chart = find<BarChart>("memory");
   const QPointF bar = chart->place_of(chart->model()->index(4, 0)).center();
@@ -159,12 +170,28 @@ TEST_F(WindowTest, EveryTabShowsTheAnswer) {
   for (int tab = 0; tab < window_.view().charts().count(); ++tab) {
     show_chart(tab);
     EXPECT_GT(window_.view().chart().model()->rowCount(), 0) << tab;
-    EXPECT_FALSE(find<QLabel>("accuracy")->text().isEmpty()) << tab;
+    EXPECT_TRUE(find<QToolButton>("validated")->text().startsWith("Validated: ")) << tab;
   }
   for (int tab = 0; tab < window_.view().tables().count(); ++tab) {
     show_table(tab);
     QCoreApplication::processEvents();
   }
+}
+
+TEST_F(WindowTest, WhatFiguresWereValidatedAgainstIsOneLineThatOpens) {
+  auto* line = find<QToolButton>("validated");
+  auto* details = find<QPlainTextEdit>("validation details");
+  EXPECT_FALSE(line->text().endsWith(QChar(0x2026))) << line->text().toStdString();
+  EXPECT_EQ(line->accessibleName(), line->text());
+  EXPECT_FALSE(details->isVisible());
+  line->setFocus();
+  QTest::keyClick(line, Qt::Key_Space);
+  EXPECT_TRUE(details->isVisible());
+  EXPECT_TRUE(details->toPlainText().contains("recorded steps of deepspeed, full"));
+  show_chart(2);
+  EXPECT_TRUE(details->toPlainText().startsWith("step time"));
+  QTest::keyClick(line, Qt::Key_Space);
+  EXPECT_FALSE(details->isVisible());
 }
 
 TEST_F(WindowTest, AWrongOptionIsSaidAndTheAnswerStays) {
@@ -189,6 +216,33 @@ TEST_F(WindowTest, AnAnswerToAnEarlierQuestionIsMarkedAndDoesNotGoOut) {
   EXPECT_TRUE(stale[0].title.contains("before the change"));
   trigger("copy_table");
   EXPECT_FALSE(window_.message().isEmpty());
+}
+
+TEST_F(WindowTest, WhereNothingFitsTheVerdictSaysOnWhatItWould) {
+  session().set_arguments(
+      0, {"--model", "8B", "--gpus", "5", "--mem", "44", "--zero", "2", "--offload", "none"});
+  settle();
+  EXPECT_TRUE(find<QLabel>("banner")->text().startsWith("Does not fit. The nearest, zero2, needs "));
+  const QString about = find<QLabel>("about")->text();
+  EXPECT_TRUE(about.contains(". It would fit on ")) << about.toStdString();
+}
+
+TEST_F(WindowTest, WhatWouldFitInsteadIsAddedByAClick) {
+  auto* take = find<QToolButton>("alternative");
+  EXPECT_FALSE(take->isVisible()) << "it fits";
+  session().set_arguments(
+      0, {"--model", "70B", "--gpus", "2", "--gpu", "RTX-3090-24GB", "--method", "qlora", "--seq", "512"});
+  settle();
+  settle();
+  ASSERT_TRUE(take->isVisible());
+  const std::string instead = session().at(0).planned->answer.alternative->id();
+  take->click();
+  ASSERT_EQ(session().size(), 2);
+  settle();
+  EXPECT_FALSE(session().at(1).problem);
+  EXPECT_TRUE(session().at(1).planned->plan().fits);
+  EXPECT_EQ(session().at(1).planned->plan().id(), instead);
+  EXPECT_FALSE(take->isVisible()) << "the added one is the current one, and fits";
 }
 
 TEST_F(WindowTest, WhyAndConfigAreNeverOfAnotherScenario) {
