@@ -167,11 +167,15 @@ void add_advice(Document& doc, const Report& report) {
   }
 }
 
-std::vector<std::string> advised_commands(const Report& report) {
-  if (report.advice == nullptr || !report.advice->best) return {};
+const Advised* improving_advice(const Report& report) {
+  if (report.advice == nullptr || !report.advice->best) return nullptr;
   const Advised& best = *report.advice->best;
-  if (!improves(best, report.answer.recommended())) return {};
-  return {command_of(best, report)};
+  return improves(best, report.answer.recommended()) ? &best : nullptr;
+}
+
+std::vector<std::string> advised_commands(const Report& report) {
+  const Advised* best = improving_advice(report);
+  return best == nullptr ? std::vector<std::string>{} : std::vector{command_of(*best, report)};
 }
 
 Json advice_json(const Report& report) {

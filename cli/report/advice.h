@@ -23,6 +23,9 @@ struct AdviceLine {
 [[nodiscard]] std::vector<AdviceLine> advice_lines(const Report& report);
 void add_advice(Document& doc, const Report& report);
 
+/// Returns the advised plan; null where nothing is worth a change.
+[[nodiscard]] const Advised* improving_advice(const Report& report);
+
 /// Returns the commands that plan what is advised: one, or none where nothing is worth a change.
 [[nodiscard]] std::vector<std::string> advised_commands(const Report& report);
 

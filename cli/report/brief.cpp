@@ -18,6 +18,7 @@
 #include "planner/plan/plan_figures.h"
 #include "planner/question/framework.h"
 #include "planner/search/explore.h"
+#include "planner/search/levers.h"
 
 namespace zplan {
 
@@ -193,6 +194,35 @@ void add_brief_advice(Document& doc, const Report& report, const Screen& screen,
     const std::string sign(each.tone == Tone::good ? mark(true, screen.unicode) : ">");
     doc.paragraph(sign + " ", each.text + ".", each.tone, sign);
   }
+}
+
+/// Returns "10.9 days (8.0 days to 14.6 days), 33606 GPU-hours, 67212 at 2.00 per GPU-hour".
+std::string run_text(const RunCost& cost) {
+  const Ends wall = cost.speeds.of_time(cost.wall.value);
+  std::string text =
+      fmt::format("{} ({} to {}), {} GPU-hours", duration_text(cost.wall), duration_text(Seconds(wall.low)),
+                  duration_text(Seconds(wall.high)), amount_text(cost.gpu_hours));
+  if (cost.money)
+    text += fmt::format(", {} at {} per GPU-hour", amount_text(*cost.money),
+                        amount_text(*cost.money / cost.gpu_hours));
+  return text;
+}
+
+/// Adds how long the run takes and what it costs, where the question has its tokens or samples; of what is
+/// advised too.
+void add_run(Document& doc, const Report& report) {
+  const Plan* plan = report.answer.recommended();
+  const Advised* advised = improving_advice(report);
+  const auto now = plan == nullptr ? std::nullopt : run_cost(*plan, question_of(*plan, report));
+  const auto then = advised == nullptr ? std::nullopt : run_cost(advised->plan(), advised->question);
+  if (!now && !then) return;
+  std::string text = fmt::format("The run: {} steps take {}", group_digits((now ? now : then)->steps),
+                                 run_text(now ? *now : *then));
+  if (now && then)
+    text += fmt::format(
+        "; faster: {}, {}", duration_text(then->wall),
+        then->money ? amount_text(*then->money) + " in money" : amount_text(then->gpu_hours) + " GPU-hours");
+  doc.paragraph("> ", text + ".", Tone::good, ">");
 }
 
 // ---- recipes and warnings
@@ -553,6 +583,7 @@ Document brief_of_extent(const Report& report, const Screen& screen, const Exten
   const std::vector<HeaderBlock> blocks = header_blocks(report);
   add_brief_verdict(doc, report, screen);
   add_brief_advice(doc, report, screen, std::max<std::size_t>(1, extent.notes));
+  add_run(doc, report);
   add_recipes(doc, report);
   add_warnings(doc, report, extent.notes);
   doc.line();

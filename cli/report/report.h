@@ -21,6 +21,7 @@
 namespace zplan {
 
 struct Advice;
+struct Advised;
 struct Exploration;
 
 /// Holds the answer of `compare`: one plan for each strategy or config that was named.

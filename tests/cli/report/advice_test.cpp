@@ -33,6 +33,28 @@ TEST(AdviceText, IsSilentWhereNothingIsWorthAChange) {
   EXPECT_THAT(in_process(best.substr(std::string("zplan ").size())).out, Not(HasSubstr("Faster:")));
 }
 
+/// Returns the line of a text in which `words` begin, from 1; 0 where they are not there.
+std::ptrdiff_t line_of(const std::string& text, const std::string& words) {
+  const std::size_t at = text.find(words);
+  if (at == std::string::npos) return 0;
+  return 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+}
+
+TEST(AdviceText, TheRunsTimeAndCostStandBelowTheVerdict) {
+  const std::string task = "--model 8B --gpus 8 --gpu H100-SXM-80GB --micro-batch 4 --price 2.5 ";
+  for (const char* line : {"--samples 50000", "--tokens 1B"})
+    for (const char* command : {"", "search "}) {
+      const Result run = in_process(command + task + line);
+      const std::ptrdiff_t at = line_of(run.out, "The run: ");
+      EXPECT_GT(at, 0) << command << line;
+      EXPECT_LE(at, 7) << command << line;
+      EXPECT_THAT(run.out, HasSubstr(" GPU-hours, ")) << command << line;
+      EXPECT_LE(std::count(run.out.begin(), run.out.end(), '\n'), 30) << command << line;
+    }
+  EXPECT_THAT(in_process(task + "--tokens 1B").out, HasSubstr("faster: 3.4 h, 68.67 in money"));
+  EXPECT_THAT(in_process("--model 8B --gpus 8 --gpu H100-SXM-80GB").out, Not(HasSubstr("The run: ")));
+}
+
 TEST(AdviceJson, ItsCommandPlansWhatItSays) {
   const json best = report(kTask)["advice"]["best"];
   const std::string command = best["command"];
