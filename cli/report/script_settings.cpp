@@ -35,6 +35,10 @@ class ScriptWriter {
   void add_flag(ScriptPlace place, std::string_view key, bool value) {
     add(place, key, value ? "True" : "False");
   }
+  /// Adds `key: value`, as YAML writes it.
+  void add_key(ScriptPlace place, std::string_view key, std::string_view value) {
+    all_.push_back({place, std::string(key), std::string(value), fmt::format("{}: {}", key, value)});
+  }
   void add_code(std::string_view what) {
     all_.push_back({ScriptPlace::code, "", std::string(what), std::string(what)});
   }
@@ -73,6 +77,7 @@ void add_checkpointing(ScriptWriter& script, const Plan& plan, const Training& t
   // accelerate's config checkpoints FSDP2's units, and refuses both at once.
   const bool by_config = spec(plan.framework).reads_accelerate_config && kind == Checkpointing::full;
   script.add_flag(trainer, "gradient_checkpointing", kind == Checkpointing::full && !by_config);
+  if (by_config) script.add_key(config, "fsdp_activation_checkpointing", "true");
   if (kind == Checkpointing::full && t.reentrant_checkpointing)
     script.add(trainer, "gradient_checkpointing_kwargs", R"({"use_reentrant": True})");
   if (kind == Checkpointing::selective) script.add_code(kSelective);

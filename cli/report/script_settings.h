@@ -22,18 +22,20 @@ enum class ScriptPlace {
   model_loader,  ///< from_pretrained
   adapters,      ///< peft.LoraConfig
   packing,       ///< transformers' BitsAndBytesConfig
+  config,        ///< the config that accelerate launches with
   code           ///< the script itself: `value` says what it does
 };
 
 template <>
 struct EnumNames<ScriptPlace> {
-  static constexpr std::array<std::pair<ScriptPlace, std::string_view>, 7> table{
+  static constexpr std::array<std::pair<ScriptPlace, std::string_view>, 8> table{
       {{ScriptPlace::environment, "environment"},
        {ScriptPlace::trainer, "trainer"},
        {ScriptPlace::data, "data"},
        {ScriptPlace::model_loader, "model"},
        {ScriptPlace::adapters, "adapters"},
        {ScriptPlace::packing, "quantization"},
+       {ScriptPlace::config, "config"},
        {ScriptPlace::code, "code"}}};
 };
 

@@ -1034,7 +1034,7 @@ class Schedule(Value):
 @dataclass(init=False, repr=False, eq=False)
 class ScriptSetting(Value):
     """A setting of the training script."""
-    # trainer: TrainingArguments, or the recipe's config
+    # trainer: TrainingArguments, or the recipe's config; config: what accelerate launches with
     place: str
     key: str | None
     value: str

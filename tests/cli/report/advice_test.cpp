@@ -55,6 +55,16 @@ TEST(AdviceText, TheRunsTimeAndCostStandBelowTheVerdict) {
   EXPECT_THAT(in_process("--model 8B --gpus 8 --gpu H100-SXM-80GB").out, Not(HasSubstr("The run: ")));
 }
 
+TEST(AdviceText, UnderFsdpTheConfigSaysWhoCheckpoints) {
+  const Result run =
+      in_process("--model Qwen/Qwen2.5-32B-Instruct --method lora --gpus 2 --gpu RTX-4090-24GB");
+  EXPECT_EQ(run.status, 0);
+  std::string joined = run.out;
+  std::replace(joined.begin(), joined.end(), '\n', ' ');
+  EXPECT_THAT(joined, HasSubstr("gradient_checkpointing=False,"));
+  EXPECT_THAT(joined, HasSubstr("fsdp_activation_checkpointing: true"));
+}
+
 TEST(AdviceJson, ItsCommandPlansWhatItSays) {
   const json best = report(kTask)["advice"]["best"];
   const std::string command = best["command"];
