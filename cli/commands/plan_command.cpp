@@ -116,7 +116,8 @@ void emit_config(const Report& report, const Plan& plan, std::ostream& err) {
   }
   write_file(file, text, "--emit");
   err << fmt::format("zplan: wrote {} for {}\n", file, plan.id());
-  for (const std::string& each : script_calls(script_of(plan, report))) err << fmt::format("  {}\n", each);
+  for (const std::string& each : script_calls(script_of(plan, report), report.question.training.objective))
+    err << fmt::format("  {}\n", each);
 }
 
 /// --emit -: stdout is the configuration's alone; where there is none, the verdict goes to stderr.

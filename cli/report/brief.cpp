@@ -571,7 +571,10 @@ void add_next(Document& doc, const Report& report, const Screen& screen, std::si
     return each.starts_with("activation checkpointing is the training script's");
   });
   if (report.options.recipes.empty())
-    add_cut(doc, "  Script   ", fmt::format("{}", fmt::join(script_calls(script_of(*plan, report)), ", ")),
+    add_cut(doc, "  Script   ",
+            fmt::format(
+                "{}",
+                fmt::join(script_calls(script_of(*plan, report), report.question.training.objective), ", ")),
             screen, notes + 2);
   const std::string_view first = report.options.recipes.empty() ? "           " : "  Script   ";
   for (std::size_t i = 0; i < std::min(notes, all.size()); ++i)

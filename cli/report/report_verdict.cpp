@@ -237,8 +237,9 @@ void add_verdict(Document& doc, const Report& report) {
     add_next(doc, commands);
   if (plan != nullptr && trainer_line(report).empty()) {
     if (report.options.recipes.empty())
-      doc.items({fmt::format("the plan takes the script to say {}",
-                             fmt::join(script_calls(script_of(*plan, report)), ", "))});
+      doc.items({fmt::format(
+          "the plan takes the script to say {}",
+          fmt::join(script_calls(script_of(*plan, report), report.question.training.objective), ", "))});
     doc.items(config_notes(*plan, report));
   }
 }

@@ -9,6 +9,7 @@
 #include "cli/recipes/trainer_keys.h"
 #include "cli/report/report.h"
 #include "planner/question/framework.h"
+#include "planner/question/rollout.h"
 
 namespace zplan {
 
@@ -64,11 +65,46 @@ void add_loss_in_code(ScriptWriter& script, const Training& t, bool liger_says_i
 // ---- a script around the Hugging Face Trainer. Sources: transformers 5.23 training_args.py,
 // modeling_utils.py, utils/quantization_config.py; peft 0.21 tuners/lora/config.py.
 
-void add_batch(ScriptWriter& script, const Strategy& s, const Training& t) {
+void add_batch(ScriptWriter& script, const Strategy& s) {
   using enum ScriptPlace;
   script.add(trainer, "per_device_train_batch_size", fmt::format("{}", s.micro_batch_size));
   script.add(trainer, "gradient_accumulation_steps", fmt::format("{}", s.gradient_accumulation_steps));
-  script.add(data, "max_length", fmt::format("{}", t.sequence_length));
+}
+
+/// Adds the lengths of samples, and what generates them. Sources: TRL 1.16 trainer/grpo_config.py,
+/// TRL 1.8 experimental/ppo/ppo_config.py.
+void add_lengths(ScriptWriter& script, const Training& t) {
+  using enum ScriptPlace;
+  if (t.objective != Objective::grpo && t.objective != Objective::ppo)
+    return script.add(data, "max_length", fmt::format("{}", t.sequence_length));
+  script.add_code(fmt::format("prompts of at most {} tokens", prompt_tokens(t)));
+  const Rollout& rollout = t.rollout;
+  const std::string completion = fmt::format("{}", completion_tokens(t));
+  if (t.objective == Objective::ppo) return script.add(data, "response_length", completion);
+  script.add(data, "max_completion_length", completion);
+  script.add(data, "num_generations", fmt::format("{}", rollout.generations));
+  if (rollout.engine == RolloutEngine::trainer) return;
+  script.add_flag(data, "use_vllm", true);
+  script.add_text(data, "vllm_mode", std::string(to_name(rollout.engine)));
+  if (rollout.engine != RolloutEngine::colocate) return;
+  script.add(data, "vllm_gpu_memory_utilization", fmt::format("{}", rollout.engine_share));
+  if (rollout.sleep_level > 0) script.add_flag(data, "vllm_enable_sleep_mode", true);
+}
+
+/// The class of TRL that holds the settings of an objective.
+std::string_view config_class(Objective objective) {
+  switch (objective) {
+    case Objective::sft: break;
+    case Objective::dpo: return "DPOConfig";
+    case Objective::orpo: return "ORPOConfig";
+    case Objective::simpo: return "CPOConfig";
+    case Objective::kto: return "KTOConfig";
+    case Objective::reward: return "RewardConfig";
+    case Objective::grpo: return "GRPOConfig";
+    case Objective::ppo: return "PPOConfig";
+    case Objective::gkd: return "GKDConfig";
+  }
+  return "tokenizer or SFTConfig";
 }
 
 void add_checkpointing(ScriptWriter& script, const Plan& plan, const Training& t) {
@@ -130,7 +166,8 @@ std::vector<ScriptSetting> of_script(const Plan& plan, const Question& q) {
   script.add_environment(t);
   add_liger(script, t);
   add_checkpointing(script, plan, t);
-  add_batch(script, plan.strategy, t);
+  add_batch(script, plan.strategy);
+  add_lengths(script, t);
   if (t.precision != Precision::fp32) script.add_flag(trainer, to_name(t.precision), true);
   const std::string_view optimizer = spec(t.optimizer).trainer_name;
   if (!optimizer.empty()) script.add_text(trainer, "optim", std::string(optimizer));
@@ -204,10 +241,10 @@ std::vector<ScriptSetting> script_of(const Plan& plan, const Report& report) {
   return script_settings(plan, question_of(plan, report), recipes.empty() ? nullptr : &recipes.front());
 }
 
-std::vector<std::string> script_calls(const std::vector<ScriptSetting>& settings) {
-  static constexpr std::array<std::pair<ScriptPlace, std::string_view>, 5> kCalls{
+std::vector<std::string> script_calls(const std::vector<ScriptSetting>& settings, Objective objective) {
+  const std::array<std::pair<ScriptPlace, std::string_view>, 5> calls_of_places{
       {{ScriptPlace::trainer, "TrainingArguments"},
-       {ScriptPlace::data, "tokenizer or SFTConfig"},
+       {ScriptPlace::data, config_class(objective)},
        {ScriptPlace::model_loader, "from_pretrained"},
        {ScriptPlace::adapters, "LoraConfig"},
        {ScriptPlace::packing, "BitsAndBytesConfig"}}};
@@ -219,7 +256,7 @@ std::vector<std::string> script_calls(const std::vector<ScriptSetting>& settings
   };
   std::vector<std::string> calls = texts(ScriptPlace::environment);
   for (std::string& each : texts(ScriptPlace::code)) calls.push_back(std::move(each));
-  for (const auto& [place, call] : kCalls)
+  for (const auto& [place, call] : calls_of_places)
     if (const std::vector<std::string> all = texts(place); !all.empty())
       calls.push_back(fmt::format("{}({})", call, fmt::join(all, ", ")));
   return calls;

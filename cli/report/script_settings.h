@@ -18,7 +18,7 @@ namespace zplan {
 enum class ScriptPlace {
   environment,   ///< of the processes
   trainer,       ///< TrainingArguments, or the trainer's config
-  data,          ///< the tokenizer's, or TRL's SFTConfig
+  data,          ///< the tokenizer's, or TRL's config for the objective
   model_loader,  ///< from_pretrained
   adapters,      ///< peft.LoraConfig
   packing,       ///< transformers' BitsAndBytesConfig
@@ -52,8 +52,10 @@ struct ScriptSetting {
 [[nodiscard]] std::vector<ScriptSetting> script_settings(const Plan& plan, const Question& question,
                                                          const Recipe* recipe);
 
-/// Returns the settings as calls: "TrainingArguments(bf16=True, use_liger_kernel=True)".
-[[nodiscard]] std::vector<std::string> script_calls(const std::vector<ScriptSetting>& settings);
+/// Returns the settings as calls: "TrainingArguments(bf16=True, use_liger_kernel=True)"; lengths as those of
+/// the objective's class: "DPOConfig(max_length=2048)".
+[[nodiscard]] std::vector<std::string> script_calls(const std::vector<ScriptSetting>& settings,
+                                                    Objective objective);
 
 /// Returns the texts of those settings of `wanted` that are not among `now`.
 [[nodiscard]] std::vector<std::string> changed_settings(const std::vector<ScriptSetting>& now,

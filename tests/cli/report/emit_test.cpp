@@ -180,6 +180,22 @@ TEST(Emit, WhatThePlanTakesOfTheScriptIsListed) {
   }
 }
 
+TEST(Emit, SettingsAreOfTheObjectivesClass) {
+  const Folder folder;
+  const auto said = [&folder](const std::string& objective) {
+    return in_process("--model Qwen/Qwen3-8B --gpus 8 --gpu H100-SXM-80GB --seq 4096 --objective " +
+                      objective + " --emit " + folder.path("ds.json"))
+        .err;
+  };
+  EXPECT_THAT(said("dpo"), HasSubstr("DPOConfig(max_length=4096)"));
+  EXPECT_THAT(said("reward"), HasSubstr("RewardConfig(max_length=4096)"));
+  const std::string grpo = said("grpo --completion-length 1024 --vllm-memory 0.25 --vllm-sleep 2");
+  EXPECT_THAT(grpo, HasSubstr("GRPOConfig(max_completion_length=1024, num_generations=8, use_vllm=True, "
+                              "vllm_mode=\"colocate\", vllm_gpu_memory_utilization=0.25, "
+                              "vllm_enable_sleep_mode=True)"));
+  EXPECT_THAT(grpo, HasSubstr("prompts of at most 3072 tokens"));
+}
+
 TEST(Emit, KeysThatOnlyAConfigBringsAreKept) {
   const Folder folder;
   const auto emitted = [&folder](const std::string& zero, const std::string& rest) {
