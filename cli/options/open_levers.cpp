@@ -12,8 +12,10 @@ namespace zplan {
 
 namespace {
 
-/// True if none of the lever's options was typed.
+/// True if none of the lever's options was typed; QLoRA is open beside a typed LoRA too, which it packs.
 bool is_open(const Lever& lever, const std::vector<std::string>& arguments) {
+  if (lever.kind == LeverKind::adapters && given_value(arguments, "--method") == to_name(Method::lora))
+    return true;
   std::istringstream words{std::string(lever.option)};
   for (std::string word; words >> word;)
     if (word.starts_with("--") && given_value(arguments, word)) return false;

@@ -124,6 +124,11 @@ using Levers = std::vector<const Lever*>;
 
 double speed(const Advised& advised) { return advised.plan().time.tokens_per_second; }
 
+Levers joined(Levers a, const Levers& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
 Levers levers_of(const std::vector<LeverGain>& gains) {
   Levers levers;
   for (const LeverGain& each : gains) levers.push_back(each.lever);
@@ -147,11 +152,11 @@ class Adviser {
   Adviser(const Question& question, const OpenLevers& open, const Watch& watch)
       : question_(question), open_(open), watch_(watch) {}
 
-  /// Returns the open levers of a kind that change something.
-  [[nodiscard]] Levers that_apply(LeverKind kind) const {
+  /// Returns the open levers of a kind that change something, where `pulled` are pulled already.
+  [[nodiscard]] Levers that_apply(LeverKind kind, const Levers& pulled = {}) const {
     Levers applied;
     for (const Lever* each : open_.levers)
-      if (each->kind == kind && with({each})) applied.push_back(each);
+      if (each->kind == kind && with(joined(pulled, {each}))) applied.push_back(each);
     return applied;
   }
 
@@ -250,11 +255,6 @@ void set_best(Advice& advice, Best best) {
   advice.safer.reset();
 }
 
-Levers joined(Levers a, const Levers& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
 /// Returns the levers that train something else and may be worth an offer.
 Levers offered(const Adviser& adviser, bool pays_for_memory) {
   Levers offers = adviser.that_apply(LeverKind::other_step);
@@ -282,7 +282,8 @@ Advice advise(const Question& question, const OpenLevers& open, const Watch& wat
         set_best(advice, *std::move(relieved));
   const double least = advice.best ? speed(*advice.best) * (1 + kWorthOffering) : 0;
   for (const Lever* each : offered(adviser, pays()))
-    if (std::optional<Best> other = adviser.best(joined({each}, same), least))
+    if (std::optional<Best> other =
+            adviser.best(joined({each}, adviser.that_apply(LeverKind::same_result, {each})), least))
       advice.offers.push_back(std::move(other->fastest));
   return advice;
 }

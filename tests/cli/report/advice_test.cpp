@@ -65,6 +65,23 @@ TEST(AdviceText, UnderFsdpTheConfigSaysWhoCheckpoints) {
   EXPECT_THAT(joined, HasSubstr("fsdp_activation_checkpointing: true"));
 }
 
+TEST(AdviceJson, QloraIsOfferedWhereAdaptersDoNotFit) {
+  const json advice = report(
+      "--model Qwen/Qwen2.5-32B-Instruct --method lora --gpus 2 --gpu RTX-4090-24GB --host-mem 64")["advice"];
+  EXPECT_TRUE(advice["best"].is_null());
+  ASSERT_FALSE(advice["offers"].empty());
+  const json offer = advice["offers"].back();
+  EXPECT_THAT(offer["command"].get<std::string>(), HasSubstr("--method qlora"));
+  EXPECT_THAT(offer["command"].get<std::string>(), HasSubstr("--quant-storage bf16"));
+  const std::string command = offer["command"];
+  const json pinned = report(command.substr(std::string("zplan ").size()));
+  EXPECT_EQ(pinned["recommended"], offer["plan"]["id"]);
+  // All weights that were asked for by name stay.
+  for (const json& each :
+       report("--model 70B --method full --gpus 2 --gpu RTX-4090-24GB")["advice"]["offers"])
+    EXPECT_THAT(each["command"].get<std::string>(), Not(HasSubstr("lora")));
+}
+
 TEST(AdviceJson, ItsCommandPlansWhatItSays) {
   const json best = report(kTask)["advice"]["best"];
   const std::string command = best["command"];
