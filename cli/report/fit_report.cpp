@@ -305,6 +305,15 @@ void add_answer(Document& doc, const FitReport& report, const SolvedQuestion& so
     doc.line(plan_command(report, solved, longest->plan.strategy, *longest->tokens));
 }
 
+/// Returns the report of what fits instead.
+Report instead_of(const FitReport& report, const SolvedQuestion& solved) {
+  return {.question = solved.at,
+          .answer = *solved.instead,
+          .options = report.options,
+          .arguments = report.arguments,
+          .details = solved.details};
+}
+
 /// Adds why nothing fits, and the verdict at the nearest value.
 void add_miss(Document& doc, const FitReport& report, const SolvedQuestion& solved) {
   const Solution& first = solved.inverse.solutions.front();
@@ -319,11 +328,7 @@ void add_miss(Document& doc, const FitReport& report, const SolvedQuestion& solv
     doc.line(plan_command(report, solved, longest->plan.strategy, *longest->tokens));
   }
   if (!solved.instead) return;
-  add_verdict(doc, {.question = solved.at,
-                    .answer = *solved.instead,
-                    .options = report.options,
-                    .arguments = report.arguments,
-                    .details = solved.details});
+  add_verdict(doc, instead_of(report, solved));
   add_models(doc, solved);
 }
 
@@ -414,9 +419,20 @@ std::string brief_answer(const FitReport& report) {
   return capital(fmt::format("{}.", fmt::join(answers, "; ")));
 }
 
+/// Adds what fits where no value of the unknown does.
+void add_brief_instead(Document& doc, const SolvedQuestion& solved, const Screen& screen) {
+  if (!solved.instead || !solved.instead->alternative) return;
+  add_verdict_sentence(doc, true, screen,
+                       fmt::format("It fits with {} ({}).", solved.instead->alternative->id(),
+                                   options_text(alternative_changes(*solved.instead))));
+}
+
 std::vector<std::string> fit_commands(const FitReport& report) {
   std::vector<std::string> commands;
   for (const SolvedQuestion& each : report.solved) {
+    if (!each.inverse.fits() && each.instead)
+      for (std::string& command : next_commands(instead_of(report, each)))
+        commands.push_back(std::move(command));
     if (each.inverse.fits()) commands.push_back(next_command(report, each));
     if (const Rung* longest = longest_rung(each))
       commands.push_back(plan_command(report, each, longest->plan.strategy, *longest->tokens));
@@ -425,10 +441,18 @@ std::vector<std::string> fit_commands(const FitReport& report) {
   return commands;
 }
 
-Document brief_fit_of(const FitReport& report, const Screen& screen, std::size_t rows, std::size_t reasons) {
+/// FitExtent holds how many rows and reasons an answer shows, and whether every rung of the ladder.
+struct FitExtent {
+  std::size_t rows{}, reasons{};
+  bool has_ladder{true};
+};
+
+Document brief_fit_of(const FitReport& report, const Screen& screen, const FitExtent& extent) {
+  const auto [rows, reasons, has_ladder] = extent;
   Document doc;
   const bool fits = has_answer(report);
   add_verdict_sentence(doc, fits, screen, brief_answer(report));
+  if (report.solved.size() == 1) add_brief_instead(doc, report.solved.front(), screen);
   for (const std::string& each : report.warnings) doc.paragraph("! ", each);
   doc.line();
   const auto add_rows = [&](Table table) {
@@ -437,7 +461,11 @@ Document brief_fit_of(const FitReport& report, const Screen& screen, std::size_t
   };
   add_rows(fit_table(report));
   const SolvedQuestion& first = report.solved.front();
-  if (report.solved.size() == 1) add_ladder(doc, first);
+  if (report.solved.size() == 1) {
+    if (std::ranges::any_of(first.lengths, [](const LengthRow& each) { return each.tokens.has_value(); }))
+      add_lengths(doc, first);
+    if (has_ladder) add_ladder(doc, first);
+  }
   doc.line();
   std::vector<std::string> sentences;
   if (report.solved.size() > 1)
@@ -459,9 +487,9 @@ Document brief_fit_of(const FitReport& report, const Screen& screen, std::size_t
 
 Document brief_fit_document(const FitReport& report, const Screen& screen) {
   Document doc;
-  for (const auto& [rows, reasons] :
-       {std::pair<std::size_t, std::size_t>{8, 3}, {6, 2}, {4, 2}, {3, 1}, {2, 0}}) {
-    doc = brief_fit_of(report, screen, rows, reasons);
+  static constexpr FitExtent kExtents[]{{8, 3}, {6, 2}, {4, 2}, {3, 1}, {2, 0}, {3, 2, false}};
+  for (const FitExtent& extent : kExtents) {
+    doc = brief_fit_of(report, screen, extent);
     if (line_count(doc, screen) <= screen.lines) break;
   }
   return doc;

@@ -208,7 +208,7 @@ Scales scales_of(const OpenQuestion& open, Solve solve) {
 std::string value_text(Solve solve, std::int64_t value, ByteUnit unit) {
   switch (solve) {
     case Solve::micro_batch: return fmt::format("micro-batch {}", value);
-    case Solve::sequence: return fmt::format("{} tokens", value);
+    case Solve::sequence: return fmt::format("{} token{}", value, value == 1 ? "" : "s");
     case Solve::gpus: return fmt::format("{} GPU{}", value, value == 1 ? "" : "s");
     case Solve::model: return fmt::format("{} parameters", format_count(Elements(value)));
     case Solve::memory: return fmt::format("GPUs of {}", format_bytes(kGiB * value, unit));

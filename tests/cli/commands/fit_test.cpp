@@ -93,6 +93,16 @@ TEST(Fit, NothingFitsIsStatusOneAndSaysWhatWould) {
   EXPECT_THAT(result.out, HasSubstr("What fits instead"));
 }
 
+TEST(Fit, TheShortAnswerSaysWhatWouldFitInstead) {
+  const std::string line = "fit --solve sequence --model 8B --gpus 1 --gpu RTX-4090-24GB";
+  const Result result = in_process(line);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.out, HasSubstr("not even 1 token."));
+  EXPECT_THAT(result.out, HasSubstr("It fits with zero0 (--zero 0 --tp 1 --offload none --method lora)."));
+  EXPECT_THAT(result.out, HasSubstr("  Next     zplan fit"));
+  EXPECT_EQ(in_process(line + " --zero 0 --tp 1 --offload none --method lora").status, 0);
+}
+
 TEST(Fit, ABatchThatIsFixedIsNoBadInputWhereItDoesNotFit) {
   const Result result = in_detail(
       "fit --solve micro-batch --model 8B --gpus 4 --mem 16 --zero 0 --tp 1 --global-batch 8 --grad-accum 1");
@@ -243,6 +253,9 @@ TEST(Asked, ThreeLengthsEachLonger) {
   EXPECT_LE(rows[0].at("value"), rows[1].at("value"));
   EXPECT_LE(rows[1].at("value"), rows[2].at("value"));
   EXPECT_THAT(rows[1].at("options").get<std::string>(), HasSubstr("--fused-loss"));
+  const std::string screen = in_process("fit --solve sequence --model Qwen3-8B --gpus 2 --mem 48").out;
+  EXPECT_THAT(screen, HasSubstr("How long, by what you are ready to change"));
+  EXPECT_LE(std::count(screen.begin(), screen.end(), '\n'), 30);
 }
 
 /// A part of a node has its share of the host; whole nodes are filled.
