@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
 
 #include "cli/options/request.h"
 #include "models/base/json_reader.h"
@@ -80,13 +82,42 @@ void check_together(const Options& options) {
                      "accepted: the sizes are the file's, or DeepSpeed's defaults");
 }
 
+/// Returns what `read` does. An error names the command that checks the whole file.
+template <class Read>
+auto with_hint(const std::string& file, const Read& read) {
+  try {
+    return read();
+  } catch (const InputError& error) {
+    throw InputError(error.place(), error.found(),
+                     fmt::format("{}{}zplan lint {} checks the whole file", error.accepted(),
+                                 error.accepted().empty() ? "" : "; ", file));
+  }
+}
+
+/// Throws where the file is a config of another program, of which DeepSpeed would ignore every key.
+void check_whose(const Json& document, const std::string& file) {
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kOthers{
+      {{"distributed_type", "a config of accelerate"},
+       {"per_device_train_batch_size", "arguments of a trainer"}}};
+  for (const auto& [key, whose] : kOthers)
+    if (document.is_object() && document.contains(key))
+      throw InputError(file, fmt::format("{}, by its {}", whose, key),
+                       fmt::format("accepted: a ds_config; --recipe {} reads this one", file));
+}
+
+DsConfigPins read_config(const std::string& text, const std::string& file, const Question& question) {
+  check_whose(with_hint(file, [&] { return parse_json(text, file); }), file);
+  return with_hint(file, [&] {
+    return read_ds_config(text, file, question.model.shape.hidden_size, question.training.deepspeed);
+  });
+}
+
 }  // namespace
 
 std::vector<std::string> apply_ds_config(const Options& options, Question& question) {
   check_together(options);
   const std::string text = options.ds_config_text ? *options.ds_config_text : read_file(options.ds_config);
-  const DsConfigPins pins =
-      read_ds_config(text, options.ds_config, question.model.shape.hidden_size, question.training.deepspeed);
+  const DsConfigPins pins = read_config(text, options.ds_config, question);
   SearchSpace& space = question.space;
   pin_list(space.zero_stages, "--zero", pins.zero_stage);
   pin_list(space.offloads, "--offload", pins.offload);

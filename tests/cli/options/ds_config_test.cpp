@@ -65,6 +65,32 @@ TEST(DsConfig, ContradictionsNameBothPlaces) {
   }
 }
 
+TEST(DsConfig, WhatCannotBeReadIsSentToTheChecks) {
+  const Folder folder;
+  for (const char* text :
+       {R"({"zero_optimization": {"stage": 2},})",
+        R"({"zero_optimization": {"stage": 3, "stage3_param_persistance_threshold": 1}})"}) {
+    const Result result = in_process(config(folder, text));
+    EXPECT_EQ(result.status, kBadInput) << text;
+    EXPECT_THAT(result.err, HasSubstr("; zplan lint " + folder.path("ds.json") + " checks the whole file"))
+        << text;
+  }
+}
+
+TEST(DsConfig, ConfigsOfOtherProgramsAreNoDsConfig) {
+  const Folder folder;
+  for (const char* text : {R"({"distributed_type": "FSDP", "fsdp_config": {"fsdp_version": 2}})",
+                           R"({"per_device_train_batch_size": 1, "output_dir": "out"})"}) {
+    const Result result = in_process(config(folder, text));
+    EXPECT_EQ(result.status, kBadInput) << text;
+    EXPECT_THAT(result.err, HasSubstr("--recipe " + folder.path("ds.json"))) << text;
+  }
+  const std::string emitted = folder.path("fsdp.json");
+  const std::string line = "--model 8B --gpus 8 --gpu H100-SXM-80GB ";
+  ASSERT_EQ(in_process(line + "--framework fsdp --emit " + emitted).status, kFits);
+  EXPECT_EQ(in_process(line + "--ds-config " + emitted).status, kBadInput);
+}
+
 TEST(DsConfig, AgreeingOptionsAreNoContradiction) {
   const Folder folder;
   EXPECT_NE(in_process(config(folder, kStage2) +
