@@ -20,7 +20,7 @@ namespace zplan {
 
 namespace {
 
-constexpr std::string_view kSeparators = "-_. ";
+constexpr std::string_view kSeparators = "-_. :";  // a colon as in Ollama's names: "qwen3:8b"
 
 std::string folded(std::string_view text, NameMatch match) {
   std::string out;
@@ -146,7 +146,7 @@ std::size_t letters_in(std::string_view word) {
 
 NameTraits traits_of(std::string_view name) {
   NameTraits traits;
-  for (const std::string& word : words_of(without_organisation(name), "-_ ")) {
+  for (const std::string& word : words_of(without_organisation(name), "-_ :")) {
     const auto size = word.ends_with('k') ? std::nullopt : parse_size(word);  // "300k" is a length
     if (size)
       traits.size = static_cast<double>(size->value);
@@ -235,7 +235,7 @@ std::vector<std::string> near_names(std::string_view text, std::size_t most,
   for (const CatalogueEntry* entry : entries_beginning(start, entries)) add_new(names, entry->name);
   for (const CatalogueEntry* entry : nearest_entries(start, entries)) add_new(names, entry->name);
   // Words are dropped from the end until something has them all: "qwen3 9b base" → "qwen3 9b" → "qwen3".
-  for (auto words = words_of(start, "-_ /"); !words.empty() && names.empty(); words.pop_back())
+  for (auto words = words_of(start, "-_ /:"); !words.empty() && names.empty(); words.pop_back())
     for (const CatalogueEntry* entry : entries_with_words(words, entries)) add_new(names, entry->name);
   names.resize(std::min(names.size(), most));
   return names;

@@ -35,12 +35,14 @@ TEST(Lookup, TakesIdShortNameAndAliasInAnyCase) {
   EXPECT_EQ(resolved("gpt2"), "openai-community/gpt2");
 }
 
-TEST(Lookup, IgnoresHyphensDotsUnderscoresAndSpacesWhereNothingElseIsMeant) {
+TEST(Lookup, IgnoresHyphensDotsUnderscoresColonsAndSpacesWhereNothingElseIsMeant) {
   EXPECT_EQ(resolved("llama3-8b"), "meta-llama/Meta-Llama-3-8B");
   EXPECT_EQ(resolved("Llama 3.1 8B"), "meta-llama/Llama-3.1-8B");
   EXPECT_EQ(resolved("qwen3_8b"), "Qwen/Qwen3-8B");
   EXPECT_EQ(resolved("GPT2 XL"), "openai-community/gpt2-xl");
   EXPECT_EQ(resolved("qwen/qwen3 8b"), "Qwen/Qwen3-8B");
+  EXPECT_EQ(resolved("qwen3:8b"), "Qwen/Qwen3-8B");
+  EXPECT_EQ(near_names("qwen3:9b", 8, catalogue()), near_names("qwen3-9b", 8, catalogue()));
 }
 
 TEST(Lookup, ACopyUnderAnotherAccountIsTheModelAndIsSaid) {
