@@ -170,14 +170,16 @@ Strategy what_ran(const Options& options, Question& q) {
     throw InputError("--micro-batch", "max with --oom", "accepted: the size that ran");
   if (space.tensor_parallel.empty()) space.tensor_parallel = {1};
   if (space.offloads.empty()) space.offloads = {Offload{}};
-  const Candidates found = space.zero_stages.size() == 1 ? candidates(q) : Candidates{};
+  const bool has_one_stage = space.zero_stages.size() == 1 || q.training.framework == Framework::torch;
+  const Candidates found = has_one_stage ? candidates(q) : Candidates{};
   if (found.legal.size() == 1) return found.legal.front();
   if (!found.rejected.empty() && found.legal.empty())
     throw InputError("--zero, --tp, --offload", "this cannot have run",
                      fmt::format("{}", fmt::join(found.rejected.front().reasons, "; ")));
-  throw InputError(options.has("--zero") ? "--zero, --tp, --offload" : "--zero",
-                   options.has("--zero") ? "several strategies" : "missing",
-                   "needed with --oom: the one that ran, such as --zero 2");
+  throw InputError(
+      options.has("--zero") ? "--zero, --tp, --offload" : "--zero",
+      options.has("--zero") ? "several strategies" : "missing",
+      "needed with --oom: the one that ran, such as --zero 2; or --framework torch, where none did");
 }
 
 void plan_it(OomReport& report, const Environment& environment) {

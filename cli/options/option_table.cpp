@@ -162,6 +162,31 @@ auto cluster(auto member) { return option_types::at(&Options::cluster, member); 
 auto space(auto... members) { return option_types::at(&Options::space, members...); }
 auto budget(auto member) { return option_types::at(&Options::budget, member); }
 
+/// A framework; plain PyTorch also by the name that reports call its plans by.
+OptionType framework() {
+  OptionType type = option_types::word(training(&Training::framework));
+  type.set = [read = type.set](Options& options, std::string_view option, const std::string& given) {
+    read(options, option, given == "ddp" ? std::string(to_name(Framework::torch)) : given);
+  };
+  return type;
+}
+
+/// A number of GPUs; "2x4090" is told apart, which two options say.
+OptionType gpus() {
+  OptionType type = option_types::integer(cluster(&ClusterRequest::gpus), 1, kMostGpus);
+  type.set = [read = type.set](Options& options, std::string_view option, const std::string& given) {
+    const std::size_t digits = given.find_first_not_of("0123456789");
+    const bool is_joined =
+        digits != 0 && digits + 1 < given.size() && (given[digits] == 'x' || given[digits] == 'X');
+    if (is_joined)
+      throw InputError(std::string(option), in_quotes(given),
+                       fmt::format("accepted: a whole number; {} {} --gpu {}", option,
+                                   given.substr(0, digits), in_quotes(given.substr(digits + 1))));
+    read(options, option, given);
+  };
+  return type;
+}
+
 const std::vector<std::string> kDegrees{"1", "2", "4", "8", "1,2,4,8"};
 
 }  // namespace
@@ -381,8 +406,7 @@ const std::vector<OptionSpec>& option_table() {
       {"--rollout-batch", "N", kModel, kPlanning, "Generated at once",
        "samples that a GPU generates and scores at once under ppo (local_rollout_forward_batch_size) [64]",
        integer(rollout(&Rollout::forward_batch), 1, kMostSteps), kValues},
-      {"--gpus", "N", kCluster, kPlanning, "GPUs", "number of GPUs [1]",
-       integer(cluster(&ClusterRequest::gpus), 1, kMostGpus), kNone, "", lint},
+      {"--gpus", "N", kCluster, kPlanning, "GPUs", "number of GPUs [1]", gpus(), kNone, "", lint},
       {"--gpu", "NAME", kCluster, kOneMachine | hardware_import, "GPU type",
        "GPU profile; zplan hardware lists them [a generic GPU]",
        name(cluster(&ClusterRequest::gpu), NamesOf::gpus, true), kNone, "", lint},
@@ -463,7 +487,7 @@ const std::vector<OptionSpec>& option_table() {
        files(at(&Options::recipe_files))},
       {"--framework", "NAME", kSearch, kPlans | search | fit | check | lint, "Framework",
        "framework that shards the model: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU) [deepspeed]",
-       word(training(&Training::framework))},
+       framework()},
       {"--deepspeed-version", "V", kSearch, kPlans | search | compare | fit | lint, "DeepSpeed release",
        "DeepSpeed release that the config is for: 0.16 to 0.19, or one such as 0.18.3 [0.19]",
        special(OptionKind::text, set_release, {"0.16", "0.17", "0.18", "0.19"}), kDeepSpeed, "", lint},

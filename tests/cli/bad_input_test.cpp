@@ -65,6 +65,7 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     Values, BadUsage,
     testing::Values(
+        Case{"--model 8B --gpus 2x4090", {"--gpus", "2x4090", "--gpus 2 --gpu \"4090\""}},
         Case{"--model 8B --gpus 0", {"--gpus", "\"0\"", "1 to 1000000"}},
         Case{"--model 8B --gpus -1", {"--gpus", "-1"}}, Case{"--model 8B --gpus 1.5", {"--gpus", "1.5"}},
         Case{"--model 8B --gpus 99999999999999999999", {"--gpus"}},

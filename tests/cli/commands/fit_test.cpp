@@ -160,6 +160,14 @@ TEST(OomReport, WithoutACardTheMessagesIsPlanned) {
   EXPECT_NEAR(oom.at("plan").at("available").get<double>() / (1 << 30), 44.35 * 0.9, 0.01);
 }
 
+TEST(OomReport, PlainPyTorchHasNoStageToName) {
+  const std::string line = "--model Qwen/Qwen3-8B --gpus 1 --gpu RTX-3090-24GB --method lora";
+  const Result without = with_message(line);
+  EXPECT_EQ(without.status, 2);
+  EXPECT_THAT(without.err, HasSubstr("--framework torch"));
+  EXPECT_THAT(with_message(line + " --framework torch").out, HasSubstr("The plan of ddp"));
+}
+
 TEST(OomReport, NoChangeThatHelpsIsStatusOne) {
   const Result result = with_message(
       "--model 405B --gpus 1 --mem 24 --host-mem 32 --zero 0",

@@ -26,6 +26,7 @@ TEST(FrameworkOption, FsdpIsPlannedWithAndWithoutReshardingAndOffloaded) {
   EXPECT_EQ(fsdp.at("training").at("framework"), "fsdp");
   for (const json& plan : fsdp.at("plans")) EXPECT_EQ(plan.at("strategy").at("framework"), "fsdp");
   EXPECT_EQ(ids(report("--model 8B --gpus 8 --mem 80 --framework torch")), (std::set<std::string>{"ddp"}));
+  EXPECT_EQ(report("--model 8B --gpus 8 --mem 80 --framework ddp").at("training").at("framework"), "torch");
 }
 
 TEST(FrameworkOption, OffloadMovesShardsGradientsAndStatesToTheHost) {
