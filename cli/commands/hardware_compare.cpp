@@ -43,7 +43,9 @@ void check_prices(const Options& options) {
     throw InputError("--price", fmt::format("{} prices for {} names", prices, names),
                      "accepted: one for all, or one for each in the order of the names");
   if (options.order == ListOrder::cheapest && prices == 0)
-    throw InputError("--order", "cheapest without --price", "accepted: with --price");
+    throw InputError(
+        "--order", "cheapest without --price",
+        "needed: --price with one price of a GPU-hour for all, or one for each name, such as 1.9,2.6");
 }
 
 /// Returns the price for the name at this place.

@@ -99,7 +99,9 @@ int bench(const Words& arguments, const Environment& environment, std::ostream& 
 }
 
 [[noreturn]] void gui(const Words& arguments) {
-  Words words{program_beside("zplan-gui", "gui", "needed: a build with Qt 6 (docs/building.md)")};
+  Words words{program_beside(
+      "zplan-gui", "gui",
+      "needed: a build with Qt 6 (docs/building.md); --html FILE writes an answer as a page without it")};
   words.insert(words.end(), arguments.begin() + 1, arguments.end());
   become(std::move(words), "gui");
 }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "cli/document/json_values.h"
@@ -59,7 +60,7 @@ std::string figures_of(const Advised& advised, const Report& report) {
   return fmt::format("{} per GPU, {} a step, {}", format_bytes(plan.memory().required, report.question.unit),
                      format_seconds(plan.time.step),
                      now == nullptr
-                         ? fmt::format("{:.0f} tokens/s", speed)
+                         ? fmt::format("{} tokens/s", group_digits(std::llround(speed)))
                          : fmt::format("{:.2f} times the speed", speed / now->time.tokens_per_second));
 }
 

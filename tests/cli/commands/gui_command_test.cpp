@@ -29,6 +29,7 @@ TEST_F(GuiCommand, SaysWhatIsNeededWhereThereIsNoWindow) {
   EXPECT_EQ(result.status, kBadInput);
   EXPECT_EQ(result.out, "");
   EXPECT_THAT(result.err, HasSubstr("needed: a build with Qt 6 (docs/building.md)"));
+  EXPECT_THAT(result.err, HasSubstr("--html FILE"));
   EXPECT_THAT(result.err, HasSubstr(folder_.path("zplan-gui")));
 }
 
