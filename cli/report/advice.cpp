@@ -179,6 +179,13 @@ std::vector<std::string> advised_commands(const Report& report) {
   return best == nullptr ? std::vector<std::string>{} : std::vector{command_of(*best, report)};
 }
 
+std::vector<std::string> offered_commands(const Report& report) {
+  std::vector<std::string> commands;
+  if (report.advice != nullptr)
+    for (const Advised& each : report.advice->offers) commands.push_back(command_of(each, report));
+  return commands;
+}
+
 Json advice_json(const Report& report) {
   if (report.advice == nullptr) return nullptr;
   const Advice& advice = *report.advice;

@@ -29,6 +29,9 @@ void add_advice(Document& doc, const Report& report);
 /// Returns the commands that plan what is advised: one, or none where nothing is worth a change.
 [[nodiscard]] std::vector<std::string> advised_commands(const Report& report);
 
+/// Returns the commands that plan what is offered, which trains something else.
+[[nodiscard]] std::vector<std::string> offered_commands(const Report& report);
+
 /// Returns "advice" of the JSON report; null where the report has none.
 [[nodiscard]] Json advice_json(const Report& report);
 

@@ -140,6 +140,7 @@ std::vector<std::string> next_of_miss(const Report& report) {
     std::ranges::move(recipe_commands(report), std::back_inserter(commands));
     return commands;
   }
+  if (std::vector<std::string> offered = offered_commands(report); !offered.empty()) return offered;
   if (options.recipes.empty() || options.command != Command::plan) return {};
   std::vector<std::string> arguments = report.arguments;
   std::erase(arguments, to_name(Command::plan));

@@ -66,8 +66,10 @@ TEST(AdviceText, UnderFsdpTheConfigSaysWhoCheckpoints) {
 }
 
 TEST(AdviceJson, QloraIsOfferedWhereAdaptersDoNotFit) {
-  const json advice = report(
-      "--model Qwen/Qwen2.5-32B-Instruct --method lora --gpus 2 --gpu RTX-4090-24GB --host-mem 64")["advice"];
+  const std::string line =
+      "--model Qwen/Qwen2.5-32B-Instruct --method lora --gpus 2 --gpu RTX-4090-24GB --host-mem 64";
+  EXPECT_THAT(in_process(line).out, HasSubstr("  Next     zplan --model Qwen/Qwen2.5-32B-Instruct "));
+  const json advice = report(line)["advice"];
   EXPECT_TRUE(advice["best"].is_null());
   ASSERT_FALSE(advice["offers"].empty());
   const json offer = advice["offers"].back();
