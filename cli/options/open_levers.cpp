@@ -7,6 +7,7 @@
 #include "cli/options/command_line.h"
 #include "cli/options/request.h"
 #include "models/base/error.h"
+#include "planner/question/framework.h"
 
 namespace zplan {
 
@@ -45,7 +46,9 @@ std::optional<Searched> as_search(std::vector<std::string> arguments, const Envi
 Scope search_scope(const Options& options, const SearchSpace& space) {
   Scope scope;
   scope.frameworks.clear();
-  for (const auto& [framework, name] : EnumNames<Framework>::table) scope.frameworks.push_back(framework);
+  // Megatron-Core runs layers of its own, in scripts of its own: it is planned where it is asked for.
+  for (const auto& [framework, name] : EnumNames<Framework>::table)
+    if (!spec(framework).has_stages) scope.frameworks.push_back(framework);
   if (options.has("--framework")) scope.frameworks = {options.training.framework};
   if (options.has("--checkpointing"))
     scope.checkpointing = {space.checkpointing};
@@ -71,8 +74,9 @@ Advice advice_for(const Options& options, const std::vector<std::string>& argume
     if (std::optional<Searched> searched = as_search(arguments, environment))
       asked = std::move(searched->question), scope = std::move(searched->scope);
   if (asked.space.zero) scope.frameworks = {asked.training.framework};
+  // Levers are settings of transformers' layers.
   for (const Lever& each : levers())
-    if (is_open(each, arguments)) open.levers.push_back(&each);
+    if (!spec(asked.training.framework).has_stages && is_open(each, arguments)) open.levers.push_back(&each);
   return advise(asked, open);
 }
 

@@ -232,6 +232,7 @@ Json strategy_json(const Strategy& s, Framework framework) {
            {"prefetch_bucket_elements", s.zero.prefetch_bucket_size.value},
            {"persistence_threshold_elements", s.zero.persistence_threshold.value}};
   add_tokens(out, s);
+  if (s.megatron) out["pipeline_parallel"] = s.layout.pipeline, out["megatron"] = switches_of(*s.megatron);
   return out;
 }
 
@@ -361,9 +362,19 @@ Json short_moment_json(const Plan& plan, const Question& q) {
   return found == nullptr ? Json(nullptr) : name_json(found->moment);
 }
 
+Json stage_json(const RankPlan& rank) {
+  return {{"stage", rank.place.stage},
+          {"required", rank.memory.required.value},
+          {"required_low", rank.memory.required_low.value},
+          {"required_high", rank.memory.required_high.value},
+          {"peak_phase", name_json(reported(rank.memory.peak.phase))},
+          {"seconds", rank.through.value}};
+}
+
 Json plan_json(const Plan& plan, const Report& report) {
   const Question question = question_of(plan, report);
   Json out = plan_figures_json(plan);
+  if (plan.ranks.size() > 1) out["stages"] = json_list(plan.ranks, stage_json);
   out["ranges"] = ranges_json(plan, question);
   out["why"] = plan.why;
   out["moments"] = json_list(plan.moments, run_moment_json);

@@ -90,6 +90,7 @@ Strategy strategy_at(const JsonReader& from) {
                      .context = from.integer_or("context_parallel", 1, 1, kMostRanks),
                      .shard = count_at(from, "data_parallel") / replicas,
                      .replicate = replicas,
+                     .pipeline = from.integer_or("pipeline_parallel", 1, 1, kMostRanks),
                      .expert = from.integer_or("expert_parallel", 1, 1, kMostRanks)},
           .offload_optimizer = name_at<OffloadDevice>(from, "offload_optimizer"),
           .offload_parameters = name_at<OffloadDevice>(from, "offload_parameters"),

@@ -8,6 +8,7 @@ const FrameworkSpec& spec(Framework framework) {
   switch (framework) {
     case Framework::fsdp: return fsdp_spec();
     case Framework::torch: return ddp_spec();
+    case Framework::megatron: return megatron_spec();
     case Framework::deepspeed: break;
   }
   return deepspeed_spec();

@@ -51,6 +51,9 @@ ProcessGroup process_group(const ParallelLayout& layout, Group group) {
     case Group::expert_data:
       return {layout.world() / layout.expert, layout.data_before_expert ? 1 : layout.expert};
     case Group::pipeline: return along(&ParallelLayout::pipeline);
+    // Its tensor-parallel ranks are neighbours, its stages are not: what it sends are single numbers.
+    case Group::model: return {layout.tensor * layout.pipeline, 1};
+    case Group::world: return {layout.world(), 1};
   }
   return data;
 }
@@ -76,6 +79,10 @@ std::vector<std::string> layout_faults(const ParallelLayout& layout, World world
                       "network",
                       each.name, degree, world.gpus_per_node));
   }
+  const std::int64_t ranks = layout.of_model().world();
+  if (reasons.empty() && layout.pipeline > 1 && world.gpus % ranks != 0)
+    reasons.push_back(
+        fmt::format("{} GPUs are not a multiple of the {} ranks that divide the model", world.gpus, ranks));
   if (layout.replicate > 1 && (world.gpus / layout.of_model().world()) % layout.replicate != 0)
     reasons.push_back(fmt::format("{} replicas do not divide {} ranks", layout.replicate,
                                   world.gpus / layout.of_model().world()));

@@ -66,18 +66,21 @@ inline constexpr std::array<Axis, 7> kAxes{{
     {"expert parallel", "ep", &ParallelLayout::expert, true, false},
 }};
 
-/// Process groups by what they are made for. `data` is that over which gradients are averaged.
-enum class Group { data, tensor, sequence, context, expert, expert_data, pipeline };
+/// Process groups by what they are made for. `data` is that over which gradients are averaged; `model` are
+/// the ranks that divide one copy of the model (tensor and pipeline parallel), `world` all.
+enum class Group { data, tensor, sequence, context, expert, expert_data, pipeline, model, world };
 template <>
 struct EnumNames<Group> {
-  static constexpr std::array<std::pair<Group, std::string_view>, 7> table{
+  static constexpr std::array<std::pair<Group, std::string_view>, 9> table{
       {{Group::data, "data"},
        {Group::tensor, "tensor"},
        {Group::sequence, "sequence"},
        {Group::context, "context"},
        {Group::expert, "expert"},
        {Group::expert_data, "expert-data"},
-       {Group::pipeline, "pipeline"}}};
+       {Group::pipeline, "pipeline"},
+       {Group::model, "model"},
+       {Group::world, "world"}}};
 };
 
 /// Ranks `first`, `first + stride`, … of the world.

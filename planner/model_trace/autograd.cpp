@@ -251,7 +251,10 @@ void Autograd::accumulate_into(Tensor& leaf, std::int32_t index, bool summed) {
   sink->parameter = index;
   sink->backward = [this, index, summed](Tensors& gradients) {
     if (summed) recorder_.communicate(TensorCall::replicated_gradient, gradients[0].bytes());
-    if (!gradients[0].storage) return Tensors{};
+    if (!gradients[0].storage) {
+      if (sums_in_products) recorder_.mark(Event::Kind::summed_gradient, index);
+      return Tensors{};
+    }
     holds_gradients ? recorder_.add_gradient(*gradients[0].storage, index)
                     : recorder_.adopt_gradient(*gradients[0].storage, index);
     return Tensors{};

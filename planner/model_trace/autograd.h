@@ -185,6 +185,7 @@ class Autograd {
   /// Returns the output of an expensive operator (matrix product, attention). Under selective checkpointing
   /// the first run keeps it and the second reuses it.
   [[nodiscard]] Tensor expensive(const std::function<Tensor()>& make, bool is_product = false);
+  bool sums_in_products{};  ///< gradients without memory were added to the framework's sums by their product
   bool alternate_products{};  ///< selective checkpointing recomputes every second matrix product
   /// Inputs of reentrant checkpoints, and their gradients, stay until drop_fetched().
   bool holds_inputs{};

@@ -28,6 +28,7 @@ struct LayerClass {
   std::size_t deepstack{};   ///< of those that have features of images added behind them, which one; 0: none
   bool trains{};             ///< it is one of Training::trained_layers
   bool is_behind_trained{};  ///< one before it is: gradients pass it
+  bool is_kept{};            ///< full checkpointing leaves it out (Megatron's --recompute-method block)
   bool operator==(const LayerClass&) const = default;
 };
 
@@ -72,8 +73,10 @@ std::size_t deepstack_of(const Model& model) {
   return model.vision ? model.vision->tower.deepstack.size() : 0;
 }
 
-Outline outline(const Model& model, const Training& training, CheckpointOffload offload, std::int64_t stages,
-                std::int64_t stage) {
+Outline outline(const Model& model, const Training& training, const Strategy& strategy, std::int64_t stage) {
+  const CheckpointOffload offload = checkpoint_offload(training, strategy);
+  const std::int64_t stages = strategy.layout.pipeline;
+  const std::int64_t recomputed = strategy.megatron ? strategy.megatron->recomputed_layers : 0;
   Outline result;
   const std::vector<std::int64_t>& trained = training.trained_layers;
   const std::size_t count = model.inventory.layers.size();
@@ -92,7 +95,8 @@ Outline outline(const Model& model, const Training& training, CheckpointOffload 
                          place_of(i, count, offload),
                          layer < deepstack_of(model) ? layer + 1 : 0,
                          std::ranges::find(trained, number) != trained.end(),
-                         std::ranges::any_of(trained, [&](std::int64_t each) { return each < number; })};
+                         std::ranges::any_of(trained, [&](std::int64_t each) { return each < number; }),
+                         recomputed > 0 && number >= recomputed};
     auto at = std::find(result.classes.begin(), result.classes.end(), own);
     if (at == result.classes.end()) {
       at = result.classes.insert(at, own);
@@ -147,7 +151,8 @@ Sizes sizes_of(const Model& model, const Training& training, const Strategy& str
           .a = kv_heads * (shape.attention_heads / shape.key_value_heads),
           .k = kv_heads,
           .d = shape.head_size,
-          .V = shape.vocabulary_size};
+          .V = shape.vocabulary_size,
+          .u = strategy.megatron && strategy.megatron->sequence_parallel ? t : 1};
 }
 
 /// True where DeepSpeed's grouped products run in Triton, not in torch's loop. Source: DeepSpeed 0.19.8
@@ -161,8 +166,7 @@ class MicroStep {
  public:
   MicroStep(const Model& model, const Training& training, const Strategy& strategy,
             const RankClass& place = {}, std::string_view compute_capability = {})
-      : outline_(outline(model, training, checkpoint_offload(training, strategy), strategy.layout.pipeline,
-                         place.stage)),
+      : outline_(outline(model, training, strategy, place.stage)),
         is_first_(place.stage == 0),
         is_last_(place.stage + 1 == strategy.layout.pipeline),
         recorder_(outline_.classes.size()),
@@ -243,8 +247,10 @@ class MicroStep {
     hold(earlier);
     Tensor loss = forward();  // of a stage before the last the hidden states that it sends
     if (!is_last_)
-      recorder_.transfer(Transfer::send_hidden,
-                         [&] { recorder_.communicate(TensorCall::stage_output, loss.bytes()); });
+      recorder_.transfer(Transfer::send_hidden, [&] {
+        recorder_.communicate(TensorCall::stage_output, loss.bytes());
+        if (program_.modules().frees_sent_hidden) loss.storage.reset();
+      });
     program_.earlier_inputs.clear();
     note_kept_inputs();
     recorder_.turn_to_backward();
@@ -300,7 +306,7 @@ class MicroStep {
     recorder_.take_for(Term::saved_activations);
     const Sizes& sizes = program_.sizes;
     Tensor hidden = received(Transfer::receive_hidden, TensorCall::stage_output,
-                             Layout::contiguous({sizes.b, sizes.s, sizes.h}));
+                             Layout::contiguous({sizes.b, sizes.s / sizes.u, sizes.h}));
     auto sink = std::make_shared<Node>();
     sink->sequence = Node::kLeaf;
     sink->part = Recorder::kModel;
@@ -311,7 +317,10 @@ class MicroStep {
     hidden.requires_gradient = true;
     hidden.gradient = {sink, 0};
     recorder_.take_for(Term::model_inputs);
-    prepare_layers(program_);
+    if (const auto own = program_.modules().receive)
+      own(program_, is_last_);
+    else
+      prepare_layers(program_);
     return hidden;
   }
 
@@ -356,6 +365,7 @@ class MicroStep {
     program_.autocasts = mixed || t.autocast;
     program_.widens_logits = !wide && !framework.casts_model && (t.master_weights || t.autocast) &&
                              (distils(t) || (t.objective == Objective::grpo && !t.fused_head));
+    torch_.sums_in_products = program_.strategy.megatron && program_.strategy.megatron->adds_in_product;
     torch_.alternate_products = t.modules.recomputes_alternate_products;
     torch_.holds_inputs = t.fsdp_holds_inputs && t.method != Method::full;
     const bool casts = framework.casts_adapters(t, program_.strategy);
@@ -465,7 +475,7 @@ class MicroStep {
 
   Tensor decoder() {
     recorder_.take_for(Term::model_inputs);
-    Tensor hidden = is_first_ ? before_layers(program_, text()) : received_hidden();
+    Tensor hidden = is_first_ ? first_hidden() : received_hidden();
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       if (returns_hidden_states()) program_.kept_inputs[static_cast<int>(i)].push_back(hidden.detached());
       hidden = layer(i, hidden);
@@ -474,13 +484,22 @@ class MicroStep {
     }
     recorder_.enter(Recorder::kModel);
     recorder_.take_for(Term::model_inputs);
-    Tensor normed = is_last_ ? after_layers(program_, text(), hidden) : hidden;
+    Tensor normed = is_last_ ? last_hidden(hidden) : hidden;
     if (returns_hidden_states()) program_.kept_inputs[Recorder::kModel].push_back(normed.detached());
     program_.given = {};
     program_.locals.clear();
     program_.image_locals.clear();
     program_.deepstack.clear();
     return normed;
+  }
+
+  Tensor first_hidden() {
+    const auto own = program_.modules().before_layers;
+    return own != nullptr ? own(program_, text()) : before_layers(program_, text());
+  }
+  Tensor last_hidden(const Tensor& hidden) {
+    const auto own = program_.modules().after_layers;
+    return own != nullptr ? own(program_, text(), hidden) : after_layers(program_, text(), hidden);
   }
 
   /// True if the loop gets all hidden states (output_hidden_states), as PPOTrainer requests.
@@ -497,7 +516,9 @@ class MicroStep {
       torch_.attention_window = sliding ? program_.shape().sliding_window : 0;
       Tensor output;
       try {
-        output = decoder_layer(program_, layers_[i], input, sliding);
+        const auto own = program_.modules().layer;
+        output = own != nullptr ? own(program_, layers_[i], input)
+                                : decoder_layer(program_, layers_[i], input, sliding);
       } catch (...) {
         program_.given = outside;
         throw;
@@ -507,10 +528,16 @@ class MicroStep {
     };
     // The layer's hooks stand outside of the checkpointed call.
     return hooked(program_, {.name = "layer"}, hidden, [&](const Tensor& input) {
+      const bool by_itself =
+          program_.modules().layer != nullptr;  // its own layers recompute parts of themselves
       switch (program_.strategy.checkpointing) {
         case Checkpointing::none: break;
-        case Checkpointing::selective: return torch_.checkpoint(run, input, CheckpointMethod::selective);
-        case Checkpointing::full: return torch_.checkpoint(run, input, checkpoint_method(), kept_input(i));
+        case Checkpointing::selective:
+          if (by_itself) break;
+          return torch_.checkpoint(run, input, CheckpointMethod::selective);
+        case Checkpointing::full:
+          if (outline_.classes[i].is_kept) break;
+          return torch_.checkpoint(run, input, checkpoint_method(), kept_input(i));
       }
       return run(input);
     });

@@ -67,6 +67,10 @@ class Condenser {
   void part_of_gradient(int layer, std::int32_t index, std::int32_t block) {
     give(CondensedEvent::Kind::part_of_gradient, Event::Kind::add_gradient, layer, index, block);
   }
+  void summed_gradient(int layer, std::int32_t index) {
+    mark(CondensedEvent::Kind::summed_gradient,
+         {.kind = Event::Kind::summed_gradient, .index = index, .index_part = part_of(layer)});
+  }
   void module(const Event& event, int) { mark(CondensedEvent::Kind::module, event); }
   void workspace(std::int32_t library) {
     mark(CondensedEvent::Kind::workspace, {.kind = Event::Kind::workspace, .index = library});

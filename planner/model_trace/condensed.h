@@ -22,6 +22,7 @@ struct CondensedEvent {
     delta,
     gradient,
     part_of_gradient,
+    summed_gradient,
     module,
     workspace,
     phase,
@@ -97,6 +98,10 @@ class CondensedPlayer {
         case CondensedEvent::Kind::part_of_gradient:
           handler_.part_of_gradient(named_layer(each.event.index_part, layer, layers_), each.event.index,
                                     each.event.size, each.event.term);
+          break;
+        case CondensedEvent::Kind::summed_gradient:
+          if constexpr (requires { handler_.summed_gradient(0, std::int32_t{}); })
+            handler_.summed_gradient(named_layer(each.event.index_part, layer, layers_), each.event.index);
           break;
         case CondensedEvent::Kind::workspace: handler_.workspace(each.event.index); break;
         case CondensedEvent::Kind::phase: handler_.phase(static_cast<Phase>(each.event.index)); break;

@@ -65,6 +65,9 @@ class TapeLayout {
 ///   handler.allocate(block, term, size), handler.release(block)
 ///   handler.gradient(layer, parameter, block)  the block is that parameter's gradient from here on
 ///   handler.part_of_gradient(layer, parameter, block)  the same, and more of it follows
+///   handler.summed_gradient(layer, parameter)  (where the handler has it) a product added that gradient to
+///   the
+///                                         framework's sums
 ///   handler.module(event, layer)          modules are entered and left, parameters read, kept and freed
 ///   handler.workspace(0 or 1)             cuBLAS or cuBLASLt makes a workspace that stays
 ///   handler.phase(phase)
@@ -115,6 +118,10 @@ class TapePlayer {
           break;
         case Event::Kind::add_gradient:
           handler_.part_of_gradient(layer, event.index, layout_.block(event, layer, backward));
+          break;
+        case Event::Kind::summed_gradient:
+          if constexpr (requires { handler_.summed_gradient(0, std::int32_t{}); })
+            handler_.summed_gradient(named_layer(event.index_part, layer, layers_), event.index);
           break;
         case Event::Kind::workspace: handler_.workspace(event.index); break;
         case Event::Kind::phase: handler_.phase(static_cast<Phase>(event.index)); break;

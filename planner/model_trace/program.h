@@ -19,6 +19,7 @@ namespace zplan::symbolic {
 /// the tokens of a sample that this rank computes with.
 struct Sizes {
   std::int64_t b{}, s{}, h{}, f{}, a{}, k{}, d{}, V{};
+  std::int64_t u{1};  ///< ranks that divide hidden states between layers (Megatron's sequence parallelism)
   [[nodiscard]] std::int64_t tokens() const { return b * s; }
 };
 

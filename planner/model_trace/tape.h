@@ -52,6 +52,14 @@ enum class TensorCall : std::uint8_t {
   row_weights,           ///< AutoTP with AutoEP: weights of the outputs
   combined_gradients,    ///< AutoTP with AutoEP: gradients of outputs and weights are summed
   averaged_gradients,    ///< AutoTP with AutoEP: gradients of the layer's input are averaged
+  gathered_tokens,       ///< sequence parallel (Megatron): every rank gathers the tokens of all
+  gathered_again,        ///< the same in the backward, beside the product of the input's gradient
+  scattered_tokens,      ///< sequence parallel: ranks' partial sums, each rank gets those of its tokens
+  scattered_gradients,   ///< the same of an input's gradient, beside the product of the weight's
+  reduced_gradients,     ///< tensor parallel (Megatron): an input's gradient, beside the weight's product
+  batch_tokens,          ///< Megatron: a tensor of token numbers of the batch, from the group's first rank
+  batch_weights,         ///< Megatron: the batch's loss mask, likewise
+  largest_logits,        ///< Megatron's vocabulary-parallel loss: maxima
   stage_output,          ///< pipeline: hidden states to the next stage
   stage_gradient         ///< pipeline: their gradient back to the stage before
 };
@@ -62,11 +70,12 @@ struct Event {
   enum class Kind : std::uint8_t {
     allocate,
     release,
-    adopt_gradient,  ///< the block is a parameter's gradient from here on: the framework frees it
-    add_gradient,    ///< as adopt_gradient, but more of it follows in this backward: no hook runs
-    enter_module,    ///< its parameters are needed now
-    leave_module,    ///< its parameters are needed no more
-    enter_backward,  ///< its parameters are needed for its backward
+    adopt_gradient,   ///< the block is a parameter's gradient from here on: the framework frees it
+    add_gradient,     ///< as adopt_gradient, but more of it follows in this backward: no hook runs
+    summed_gradient,  ///< the product itself added the gradient of parameter `index` to the framework's sums
+    enter_module,     ///< its parameters are needed now
+    leave_module,     ///< its parameters are needed no more
+    enter_backward,   ///< its parameters are needed for its backward
     leave_backward,
     read_parameter,  ///< parameter `index` is read from outside its module, by module `block`
     keep_parameter,  ///< autograd keeps a view of parameter `index`: the memory it was gathered into stays

@@ -37,11 +37,12 @@ TapeKey TapeKey::of(const Training& training, const Strategy& strategy, const Ra
           strategy.checkpointing,
           strategy.long_context,
           strategy.experts,
+          strategy.megatron,
           follows_micro_step(training, strategy)};
 }
 
 const PlanContext::Part& PlanContext::part(const Strategy& strategy, const RankClass& place) {
-  const bool is_whole = !strategy.experts.enabled && strategy.layout.pipeline == 1;
+  const bool is_whole = !strategy.experts.enabled && !strategy.megatron && strategy.layout.pipeline == 1;
   const std::lock_guard lock(mutex_);
   Part& part = parts_[TapeKey::of(training_, strategy, place).of_part()];
   if (part.rank) return part;

@@ -24,6 +24,7 @@ struct TapeKey {
   Checkpointing checkpointing{};
   LongContext long_context{};
   ExpertParallel experts{};
+  std::optional<MegatronOptions> megatron{};
   bool follows{};  ///< whether tensors of the micro-step before are still held (follows_micro_step)
   auto operator<=>(const TapeKey&) const = default;
 
@@ -36,7 +37,8 @@ struct TapeKey {
   }
   /// Returns what all recordings of one part of the model have in common.
   [[nodiscard]] TapeKey of_part() const {
-    return {.place = place, .of_model = of_model, .experts = {.enabled = experts.enabled}};
+    return {
+        .place = place, .of_model = of_model, .experts = {.enabled = experts.enabled}, .megatron = megatron};
   }
 };
 

@@ -67,6 +67,7 @@ struct FrameworkSpec {
   bool runs_ulysses;                         ///< sequence parallelism: ranks exchange tokens for heads
   bool passes_keys;                          ///< context parallelism: a ring
   bool divides_experts;                      ///< expert parallelism (AutoEP)
+  bool has_stages;                           ///< pipeline parallelism, by Megatron-Core's own layers
   std::optional<Framework> sharded_instead;  ///< what to try where every GPU would hold everything
   std::optional<Framework> packed_instead;   ///< what to try to shard packed weights, beside itself
 
@@ -125,6 +126,7 @@ struct FrameworkSpec {
 [[nodiscard]] const FrameworkSpec& deepspeed_spec();  // deepspeed/framework.cpp
 [[nodiscard]] const FrameworkSpec& fsdp_spec();       // fsdp/framework.cpp
 [[nodiscard]] const FrameworkSpec& ddp_spec();        // ddp/framework.cpp
+[[nodiscard]] const FrameworkSpec& megatron_spec();   // megatron/framework.cpp
 
 /// True if hooks of each module gather and release its parameters: ZeRO-3.
 [[nodiscard]] inline bool gathers_at_modules(const Training& training, const Strategy& strategy) {

@@ -70,6 +70,15 @@ struct ModuleSet {
   /// has a window.
   symbolic::Tensor (*attention)(symbolic::Program&, const symbolic::Parameters&, const symbolic::Tensor&,
                                 bool){};
+  /// Embeddings, and all else that runs before the layers; the first layer's hidden states.
+  symbolic::Tensor (*before_layers)(symbolic::Program&, const symbolic::Parameters&){};
+  /// What a later stage of a pipeline receives beside hidden states; the last argument: it is the last one.
+  void (*receive)(symbolic::Program&, bool){};
+  /// One decoder layer.
+  symbolic::Tensor (*layer)(symbolic::Program&, const symbolic::Parameters&, const symbolic::Tensor&){};
+  /// The final norm.
+  symbolic::Tensor (*after_layers)(symbolic::Program&, const symbolic::Parameters&,
+                                   const symbolic::Tensor&){};
   /// The output head and the loss of next tokens, from the normed hidden states.
   symbolic::Tensor (*head_and_loss)(symbolic::Program&, const symbolic::Parameters&,
                                     const symbolic::Tensor&){};
@@ -85,6 +94,9 @@ struct ModuleSet {
   bool packed_keeps_input{};  ///< 4-bit layers keep their input, as bitsandbytes' did before 0.44
   bool packs_head{};          ///< the output head is packed too
   bool unpacks_to_half{};     ///< packed weights were fp16: they are unpacked to that, and cast
+
+  // Pipelines.
+  bool frees_sent_hidden{};  ///< a stage's hidden states are freed once they are sent
 
   // Head and loss.
   bool widens_logits{};      ///< all logits become fp32 before the loss, slices too
@@ -106,7 +118,7 @@ struct ModuleSet {
 };
 
 // The table. A row whose functions record modules stands beside them in planner/model_trace/.
-extern const ModuleSet kTransformers, kLitgpt, kLlmFoundry, kTorchtitan, kLiger, kFla;
+extern const ModuleSet kTransformers, kLitgpt, kLlmFoundry, kTorchtitan, kLiger, kFla, kMegatron;
 inline constexpr std::array kModuleSets{&kTransformers, &kLitgpt, &kLlmFoundry, &kTorchtitan, &kLiger, &kFla};
 
 /// Returns the names that --modules takes.

@@ -19,10 +19,12 @@ struct SearchSpace {
   std::vector<int> zero_stages;
   std::vector<std::int64_t> tensor_parallel;
   std::vector<std::int64_t> sequence_parallel, context_parallel;  ///< empty: 1
+  std::vector<std::int64_t> pipeline_parallel;                    ///< stages; empty: the search's choice
   std::vector<std::int64_t> expert_parallel;                      ///< above 1: under AutoEP; empty: 1
   std::vector<std::int64_t> replicas;  ///< copies of what FSDP2 shards (hybrid sharding); empty: 1
   ExpertParallel experts{};            ///< how AutoEP runs; enabled: at degree 1 too
   bool data_before_expert{};           ///< as in ParallelLayout
+  MegatronOptions megatron{recommended_megatron_options()};  ///< where the framework is Megatron-Core
   LongContext long_context{};
   std::vector<Offload> offloads;
   Checkpointing checkpointing{Checkpointing::full};

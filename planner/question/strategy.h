@@ -13,6 +13,7 @@
 #include "models/lora.h"
 #include "models/model.h"
 #include "planner/layout/parallel_layout.h"
+#include "planner/question/megatron.h"
 #include "planner/question/module_set.h"
 #include "planner/question/optimizers.h"
 #include "planner/question/quantizations.h"
@@ -168,11 +169,14 @@ struct EnumNames<AnswerLoss> {
 
 /// Framework names the library whose sharding, buffers and step are planned. FSDP2 counts as ZeRO stage 3
 /// (reshard_after_forward) or 2 (without it); plain PyTorch as stage 0, replicated by DDP over several ranks.
-enum class Framework { deepspeed, fsdp, torch };
+enum class Framework { deepspeed, fsdp, torch, megatron };
 template <>
 struct EnumNames<Framework> {
-  static constexpr std::array<std::pair<Framework, std::string_view>, 3> table{
-      {{Framework::deepspeed, "deepspeed"}, {Framework::fsdp, "fsdp"}, {Framework::torch, "torch"}}};
+  static constexpr std::array<std::pair<Framework, std::string_view>, 4> table{
+      {{Framework::deepspeed, "deepspeed"},
+       {Framework::fsdp, "fsdp"},
+       {Framework::torch, "torch"},
+       {Framework::megatron, "megatron"}}};
 };
 
 /// DeepSpeedRelease is a release of DeepSpeed. Plans have the memory and traffic of 0.19.8; an older release
@@ -454,6 +458,7 @@ struct Strategy {
   LongContext long_context{};
   ExpertParallel experts{};
   ZeroOptions zero{};
+  std::optional<MegatronOptions> megatron{};  ///< of Megatron-Core; absent: another framework
   /// Options of the reference model's own engine (ZeRO-3); absent: the policy's, as in TRL 1.16, whose
   /// prepare_deepspeed writes its settings where DeepSpeed does not read them.
   std::optional<ZeroOptions> reference_zero{};

@@ -70,6 +70,7 @@ enum class Term {
   gradients,
   gradient_partition,
   fp32_gradients,
+  placeholder_gradients,
   master_weights,
   optimizer_moments,
   saved_activations,
@@ -90,7 +91,7 @@ enum class Term {
   nccl_connections,
   engine,
 };
-inline constexpr std::size_t kTerms = 27;
+inline constexpr std::size_t kTerms = 28;
 
 /// Name, group, formula and source of a term. Formulas use the symbols of docs/symbols.md.
 struct TermInfo {

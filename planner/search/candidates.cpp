@@ -40,26 +40,45 @@ std::vector<std::int64_t> tensor_parallel_degrees(const Question& q) {
   return degrees;
 }
 
+namespace {
+/// True if stages have equally much where embedding and loss count as a layer each, as Llama 3 405B was
+/// trained. Source: Dubey et al. 2024, section 3.3.2.
+bool divides_with_ends(std::int64_t layers, std::int64_t stages) { return (layers + 2) % stages == 0; }
+}  // namespace
+
+std::vector<std::int64_t> pipeline_degrees(const Question& q) {
+  if (!q.space.pipeline_parallel.empty()) return q.space.pipeline_parallel;
+  std::vector<std::int64_t> degrees{1};
+  if (!spec(q.training.framework).has_stages) return degrees;
+  const std::int64_t layers = q.model.shape.layers;
+  for (std::int64_t stages = 2; stages <= std::min<std::int64_t>(64, layers); stages *= 2)
+    if (q.cluster.gpus % stages == 0 && (layers % stages == 0 || divides_with_ends(layers, stages)))
+      degrees.push_back(stages);
+  return degrees;
+}
+
 std::vector<ParallelLayout> layouts(const Question& q) {
   const auto degrees = [](const std::vector<std::int64_t>& given) {
     return given.empty() ? std::vector<std::int64_t>{1} : given;
   };
   std::vector<ParallelLayout> all;
   for (const std::int64_t tensor : tensor_parallel_degrees(q))
-    for (const std::int64_t sequence : degrees(q.space.sequence_parallel))
-      for (const std::int64_t context : degrees(q.space.context_parallel)) {
-        const bool both_open = q.space.sequence_parallel.size() > 1 || q.space.context_parallel.size() > 1;
-        if (sequence > 1 && context > 1 && both_open) continue;
-        for (const std::int64_t expert : degrees(q.space.expert_parallel))
-          for (const std::int64_t replicate : degrees(q.space.replicas))
-            all.push_back(ParallelLayout{.tensor = tensor,
-                                         .sequence = sequence,
-                                         .context = context,
-                                         .replicate = replicate,
-                                         .expert = expert,
-                                         .data_before_expert = q.space.data_before_expert}
-                              .filling(q.cluster.gpus));
-      }
+    for (const std::int64_t pipeline : pipeline_degrees(q))
+      for (const std::int64_t sequence : degrees(q.space.sequence_parallel))
+        for (const std::int64_t context : degrees(q.space.context_parallel)) {
+          const bool both_open = q.space.sequence_parallel.size() > 1 || q.space.context_parallel.size() > 1;
+          if (sequence > 1 && context > 1 && both_open) continue;
+          for (const std::int64_t expert : degrees(q.space.expert_parallel))
+            for (const std::int64_t replicate : degrees(q.space.replicas))
+              all.push_back(ParallelLayout{.tensor = tensor,
+                                           .sequence = sequence,
+                                           .context = context,
+                                           .replicate = replicate,
+                                           .pipeline = pipeline,
+                                           .expert = expert,
+                                           .data_before_expert = q.space.data_before_expert}
+                                .filling(q.cluster.gpus));
+        }
   return all;
 }
 
@@ -67,6 +86,15 @@ Strategy strategy_of(const Question& q, const ParallelLayout& layout, int stage,
   ExpertParallel experts = q.space.experts;
   experts.enabled = experts.enabled || layout.expert > 1;
   if (!experts.enabled) experts = {};
+  std::optional<MegatronOptions> megatron;
+  if (spec(q.training.framework).has_stages) {
+    megatron = q.space.megatron;
+    megatron->sequence_parallel = megatron->sequence_parallel && layout.tensor > 1;
+    megatron->overlap_param_gather = megatron->overlap_param_gather && stage == 1;
+    const std::int64_t layers = q.model.shape.layers, stages = layout.pipeline;
+    if (layers % stages != 0 && divides_with_ends(layers, stages))
+      megatron->counts_embedding = megatron->counts_loss = true;
+  }
   return {.zero_stage = stage,
           .layout = layout,
           .offload_optimizer = offload.optimizer,
@@ -74,7 +102,8 @@ Strategy strategy_of(const Question& q, const ParallelLayout& layout, int stage,
           .checkpointing = q.space.checkpointing,
           .long_context = q.space.long_context,
           .experts = experts,
-          .zero = zero_knobs(q, stage)};
+          .zero = zero_knobs(q, stage),
+          .megatron = megatron};
 }
 
 SearchSpace pinned_to(SearchSpace space, const Strategy& s) {
@@ -82,6 +111,8 @@ SearchSpace pinned_to(SearchSpace space, const Strategy& s) {
   space.tensor_parallel = {s.layout.tensor};
   space.sequence_parallel = {s.layout.sequence};
   space.context_parallel = {s.layout.context};
+  space.pipeline_parallel = {s.layout.pipeline};
+  if (s.megatron) space.megatron = *s.megatron;
   space.expert_parallel = {s.layout.expert};
   space.replicas = {s.layout.replicate};
   space.experts = s.experts, space.data_before_expert = s.layout.data_before_expert;
@@ -162,6 +193,7 @@ bool worth_trying(const Question& q, const Strategy& s, bool is_legal) {
   const bool open_offload = q.space.offloads.empty(), open_degree = q.space.tensor_parallel.empty();
   if (open_offload && s.offload_parameters != OffloadDevice::none && s.zero_stage < 3) return false;
   if (open_offload && s.offload_optimizer != OffloadDevice::none && s.zero_stage < 2) return false;
+  if (q.space.pipeline_parallel.empty() && s.layout.pipeline > 1) return is_legal;
   return !open_degree || s.layout.tensor == 1 || (is_legal && s.zero_stage < 3);
 }
 

@@ -32,6 +32,9 @@ struct Candidates {
 /// Returns the tensor-parallel degrees of a question: those that are pinned, else 1 and powers of two up to 8
 /// that divide the GPUs.
 [[nodiscard]] std::vector<std::int64_t> tensor_parallel_degrees(const Question& question);
+/// Returns the numbers of pipeline stages of a question: those that are pinned, else 1 and powers of two up
+/// to 64 that divide GPUs and layers, where the framework has stages.
+[[nodiscard]] std::vector<std::int64_t> pipeline_degrees(const Question& question);
 /// Returns layouts of the question's GPUs by its degrees, in the order in which they are planned. Ulysses and
 /// a ring exclude each other.
 [[nodiscard]] std::vector<ParallelLayout> layouts(const Question& question);

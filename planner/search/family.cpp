@@ -214,9 +214,29 @@ Estimate PlanFamily::estimate(const Noted& noted, const Played& played, std::siz
   return result;
 }
 
+/// Stages wait for each other, so their programs are played together: a plan of its own for each size.
+Estimate PlanFamily::estimate_of_stages(std::int64_t micro_batch_size, std::int64_t accumulation) {
+  take_step();
+  Strategy strategy = strategy_;
+  strategy.micro_batch_size = micro_batch_size, strategy.gradient_accumulation_steps = accumulation;
+  const Plan plan = context_.outline(strategy);
+  Estimate result{.micro_batch_size = micro_batch_size, .gradient_accumulation_steps = accumulation};
+  result.required_low = plan.memory().required_low;
+  result.host = most_on_host(plan.moments);
+  result.step = plan.time.step, result.tokens_per_second = plan.time.tokens_per_second;
+  for (const Collective& each : plan.communication().collectives)
+    result.sent += each.inside_bytes_per_gpu + each.outside_bytes_per_gpu;
+  return result;
+}
+
 std::vector<Estimate> PlanFamily::estimates(const std::vector<std::int64_t>& micro_batch_sizes,
                                             std::int64_t accumulation) {
   std::vector<Estimate> result;
+  if (strategy_.layout.pipeline > 1) {
+    for (const std::int64_t each : micro_batch_sizes)
+      result.push_back(estimate_of_stages(each, accumulation));
+    return result;
+  }
   result.reserve(micro_batch_sizes.size());
   for (std::size_t at = 0; at < micro_batch_sizes.size();) {
     // Eight sizes of one order at a time; fewer are filled up with the first of them.

@@ -68,6 +68,7 @@ class PlanFamily {
     Lanes sent_once, sent_repeated;
   };
 
+  [[nodiscard]] Estimate estimate_of_stages(std::int64_t micro_batch_size, std::int64_t accumulation);
   [[nodiscard]] const Noted& noted(std::int64_t micro_batch_size, std::int64_t micro_steps);
   [[nodiscard]] Noted note(std::int64_t micro_batch_size, std::int64_t micro_steps);
   [[nodiscard]] TapeFigures& tapes(std::int64_t played_micro_steps) const;

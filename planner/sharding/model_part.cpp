@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/sharding/expert_model.h"
+#include "planner/sharding/megatron_model.h"
 
 namespace zplan {
 
@@ -13,11 +14,15 @@ LayerRange stage_layers(std::int64_t layers, std::int64_t stages, std::int64_t s
 }
 
 Model model_part(const Model& model, const Strategy& strategy, const RankClass& place) {
-  Model part = with_local_experts(model, strategy);
+  Model part =
+      strategy.megatron ? megatron_model(model, strategy.layout.tensor) : with_local_experts(model, strategy);
   const std::int64_t stages = strategy.layout.pipeline;
   if (stages == 1) return part;
   Inventory& inventory = part.inventory;
-  const LayerRange own = stage_layers(std::ssize(inventory.layers), stages, place.stage);
+  const std::int64_t layers = std::ssize(inventory.layers);
+  const LayerRange own = strategy.megatron
+                             ? megatron_stage_layers(layers, stages, place.stage, *strategy.megatron)
+                             : stage_layers(layers, stages, place.stage);
   inventory.layers = {inventory.layers.begin() + own.first, inventory.layers.begin() + own.end};
   const bool is_first = place.stage == 0, is_last = place.stage + 1 == stages;
   if (!is_last) inventory.after.clear();

@@ -139,6 +139,10 @@ class Player {
   void part_of_gradient(int layer, std::int32_t index, std::int32_t block) {
     state_.take_gradient(state_.tensor_of(layer, index), std::exchange(held(block), Device::kNone));
   }
+  void summed_gradient(int layer, std::int32_t index) {
+    if constexpr (requires { framework_.summed_gradient(std::size_t{}); })
+      framework_.summed_gradient(state_.tensor_of(layer, index));
+  }
   void delta(const MemoryDelta& delta, std::int32_t number) { device_.delta(delta, number); }
   void gradient(int layer, std::int32_t index, Bytes size, Term term) {
     framework_.gradient(state_.tensor_of(layer, index), device_.adopt(term, size));

@@ -305,6 +305,20 @@ TensorCallAbout about(TensorCall call) {
       return {Operation::all_reduce, Group::tensor, "gradients of routed tokens", model};
     case TensorCall::averaged_gradients:
       return {Operation::all_reduce, Group::tensor, "gradients of a mixture's input", model};
+    case TensorCall::gathered_tokens:
+      return {Operation::all_gather, Group::tensor, "tokens of all ranks", model};
+    case TensorCall::gathered_again:
+      return {Operation::all_gather, Group::tensor, "tokens of all ranks", model, true};
+    case TensorCall::scattered_tokens:
+      return {Operation::reduce_scatter, Group::tensor, "sums of own tokens", model};
+    case TensorCall::scattered_gradients:
+      return {Operation::reduce_scatter, Group::tensor, "gradients of own tokens", model, true};
+    case TensorCall::reduced_gradients:
+      return {Operation::all_reduce, Group::tensor, "column-split input gradients", model, true};
+    case TensorCall::batch_tokens: return {Operation::broadcast, Group::tensor, "batch", int64};
+    case TensorCall::batch_weights: return {Operation::broadcast, Group::tensor, "loss mask", fp32};
+    case TensorCall::largest_logits:
+      return {Operation::all_reduce, Group::tensor, "vocabulary-parallel loss", fp32};
     case TensorCall::stage_output: return {Operation::send_recv, Group::pipeline, "hidden states", model};
     case TensorCall::stage_gradient:
       return {Operation::send_recv, Group::pipeline, "gradients of hidden states", model};
@@ -390,8 +404,9 @@ void RankState::agree(Group group, Bytes element, std::string_view purpose) {
   all_reduce(group, Elements(1), element, purpose);
 }
 
-void RankState::all_reduce(Group group, Elements elements, Bytes element, std::string_view purpose) {
-  exchange(call_of(group, Operation::all_reduce, elements, element, purpose), -1);
+void RankState::all_reduce(Group group, Elements elements, Bytes element, std::string_view purpose,
+                           std::string_view dtype) {
+  exchange(call_of(group, Operation::all_reduce, elements, element, purpose, dtype), -1);
 }
 
 }  // namespace zplan

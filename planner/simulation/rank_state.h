@@ -101,7 +101,8 @@ class RankState {
   void agree(Group group, Bytes element, std::string_view purpose);
   /// All-reduces within a group of ranks that computes one micro-step together; what comes next needs the
   /// sum.
-  void all_reduce(Group group, Elements elements, Bytes element, std::string_view purpose);
+  void all_reduce(Group group, Elements elements, Bytes element, std::string_view purpose,
+                  std::string_view dtype = {});
   /// An optimizer step begins, whose calls and program are written down where they are `noted`.
   void begin_step(bool noted) {
     calls_.begin_step();

@@ -70,6 +70,7 @@ __all__ = [
     "Search",
     "Solution",
     "SolvedQuestion",
+    "Stage",
     "SteadyState",
     "StepTime",
     "Strategy",
@@ -864,6 +865,8 @@ class Plan(Value):
     communication: Communication
     time: StepTime
     why: tuple[str, ...]
+    # the stages of a pipeline, in order; absent: there is one
+    stages: tuple[Stage, ...] = ()
     # device and host memory of loading, evaluation, generation and saving, in order
     moments: tuple[RunMoment, ...] = ()
     # the first moment at which memory does not suffice
@@ -1089,6 +1092,20 @@ class SolvedQuestion(Value):
     lengths: tuple[LengthRow, ...] = ()
 
 @dataclass(init=False, repr=False, eq=False)
+class Stage(Value):
+    """Memory and time of the neediest rank of one stage."""
+    stage: int
+    # bytes of the smallest device
+    required: int
+    # bytes
+    required_low: int
+    # bytes
+    required_high: int
+    peak_phase: str
+    # when the stage is through with the step
+    seconds: float
+
+@dataclass(init=False, repr=False, eq=False)
 class SteadyState(Value):
     """Bytes of the states as the ZeRO paper tabulates them."""
     parameters: int
@@ -1149,6 +1166,10 @@ class Strategy(Value):
     sequence_parallel: int = 1
     # ranks that divide a sample's tokens in a ring; absent: 1
     context_parallel: int = 1
+    # stages that divide the layers, under Megatron-Core; absent: 1
+    pipeline_parallel: int = 1
+    # switches of Megatron-Core that are set, by its own names without dashes; absent: another framework
+    megatron: tuple[str, ...] = ()
     # copies of what FSDP2 shards (hybrid sharding); absent: 1
     dp_replicate: int = 1
     # ranks that divide a layer's experts under DeepSpeed's AutoEP; absent: 1

@@ -122,6 +122,7 @@ const FrameworkSpec& ddp_spec() {
       .runs_ulysses = true,
       .passes_keys = false,
       .divides_experts = false,
+      .has_stages = false,
       .sharded_instead = Framework::fsdp,
       .packed_instead = Framework::fsdp,
       .casts_model = false,

@@ -151,6 +151,7 @@ const FrameworkSpec& deepspeed_spec() {
       .runs_ulysses = true,
       .passes_keys = false,
       .divides_experts = true,
+      .has_stages = false,
       .sharded_instead = {},
       .packed_instead = Framework::fsdp,
       .casts_model = true,

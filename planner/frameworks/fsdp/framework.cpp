@@ -203,6 +203,7 @@ const FrameworkSpec& fsdp_spec() {
       .runs_ulysses = true,
       .passes_keys = true,
       .divides_experts = false,
+      .has_stages = false,
       .sharded_instead = {},
       .packed_instead = {},
       .casts_model = false,

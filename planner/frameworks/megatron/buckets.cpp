@@ -1,0 +1,98 @@
+#include "planner/frameworks/megatron/buckets.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace zplan::megatron {
+
+namespace {
+
+constexpr std::int64_t kParameterAlignment = 64, kBucketAlignment = 128;
+constexpr std::int64_t kLeastBucket = 40'000'000, kBucketOfRank = 1'000'000;
+
+std::int64_t up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+/// Cuts the buffer while parameters are added.
+class Cutter {
+ public:
+  explicit Cutter(const BufferRules& rules)
+      : rules_(rules), alignment_(std::lcm(rules.ranks, kBucketAlignment)) {}
+
+  void add(std::size_t tensor, std::int64_t elements, bool alone) {
+    if (rules_.divided) next_ = up(next_, kParameterAlignment);
+    if (alone && !open_.parameters.empty()) close();
+    const std::int64_t end = next_ + elements;
+    open_.parameters.push_back({tensor, next_, end});
+    next_ = end;
+    const bool is_full = rules_.bucket_size.value > 0 && end - open_.begin >= rules_.bucket_size.value;
+    if (is_full || alone) close();
+  }
+  std::vector<Bucket> take() {
+    if (!open_.parameters.empty()) close();
+    return std::move(made_);
+  }
+
+ private:
+  void close() {
+    if (rules_.divided) next_ = up(next_, alignment_);
+    open_.end = next_;
+    made_.push_back(std::exchange(open_, Bucket{.begin = next_, .parameters = {}}));
+  }
+
+  BufferRules rules_;
+  std::int64_t alignment_, next_{};
+  Bucket open_;
+  std::vector<Bucket> made_;
+};
+
+}  // namespace
+
+std::vector<Bucket> buckets(const RankModel& model, const BufferRules& rules) {
+  Cutter cutter(rules);
+  for (std::size_t i = model.tensors.size(); i-- > 0;) {
+    const RankTensor& each = model.tensors[i];
+    if (!each.trainable) continue;
+    cutter.add(i, each.elements.value, rules.ties_stages && each.role == TensorRole::token_embedding);
+  }
+  return cutter.take();
+}
+
+std::vector<Bucket> buckets(const RankModel& model, const Strategy& strategy, bool first_stage) {
+  const MegatronOptions& options = *strategy.megatron;
+  const std::int64_t ranks = strategy.layout.gradient_ranks();
+  Elements size{};
+  if (options.overlap_grad_reduce && first_stage)
+    size = options.bucket_size.value > 0 ? options.bucket_size
+                                         : Elements(std::max(kLeastBucket, kBucketOfRank * ranks));
+  const bool has_head = std::ranges::any_of(
+      model.tensors, [](const RankTensor& each) { return each.role == TensorRole::head; });
+  const bool has_embedding = std::ranges::any_of(
+      model.tensors, [](const RankTensor& each) { return each.role == TensorRole::token_embedding; });
+  return buckets(model, {.ranks = ranks,
+                         .divided = strategy.zero_stage == 1,
+                         .bucket_size = size,
+                         .ties_stages = strategy.layout.pipeline > 1 && has_embedding && !has_head});
+}
+
+Elements buffer_size(const std::vector<Bucket>& buckets) {
+  return buckets.empty() ? Elements{} : Elements(buckets.back().end);
+}
+
+std::vector<Elements> owned_pieces(const std::vector<Bucket>& buckets, std::int64_t rank,
+                                   std::int64_t ranks) {
+  std::vector<Elements> pieces;
+  for (const Bucket& bucket : buckets) {
+    const std::int64_t share = (bucket.end - bucket.begin) / ranks;
+    const std::int64_t begin = bucket.begin + rank * share, end = begin + share;
+    for (const Placed& each : bucket.parameters) {
+      const std::int64_t own = std::min(each.end, end) - std::max(each.begin, begin);
+      if (own > 0) pieces.emplace_back(own);
+    }
+  }
+  return pieces;
+}
+
+}  // namespace zplan::megatron

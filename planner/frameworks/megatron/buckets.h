@@ -1,0 +1,48 @@
+#pragma once
+// Buckets of Megatron's data-parallel buffer: stretches of gradients that are reduced, and of weights that
+// are gathered, by one call each.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "planner/sharding/rank_model.h"
+
+namespace zplan::megatron {
+
+/// Place of one parameter in the buffer, in elements.
+struct Placed {
+  std::size_t tensor{};  ///< its number in RankModel
+  std::int64_t begin{}, end{};
+};
+
+struct Bucket {
+  std::int64_t begin{}, end{};  ///< of the buffer, padding included
+  std::vector<Placed> parameters;
+  [[nodiscard]] Elements size() const { return Elements(end - begin); }
+};
+
+/// BufferRules say how a buffer is cut.
+struct BufferRules {
+  std::int64_t ranks{1};  ///< that share a bucket
+  bool divided{};         ///< ranks hold a part of each bucket each (the distributed optimizer): it is padded
+  Elements bucket_size{};  ///< a bucket closes once it has so many; 0: one bucket holds all
+  bool ties_stages{};      ///< the embedding is shared by two stages: it has a bucket of its own
+};
+
+/// Returns the buckets of a rank's trained parameters, the last parameter first. Source: Megatron-Core 0.19.2
+/// core/distributed/param_and_grad_buffer.py _ParamAndGradBuffer.__init__; compared with recorded buffers
+/// (docs/megatron.md).
+[[nodiscard]] std::vector<Bucket> buckets(const RankModel& model, const BufferRules& rules);
+
+/// Returns the buckets of a rank as its run cuts them.
+[[nodiscard]] std::vector<Bucket> buckets(const RankModel& model, const Strategy& strategy, bool first_stage);
+
+/// Returns the elements of the buffer, padding included.
+[[nodiscard]] Elements buffer_size(const std::vector<Bucket>& buckets);
+
+/// Returns the elements of each parameter that data-parallel rank `rank` of `ranks` updates.
+[[nodiscard]] std::vector<Elements> owned_pieces(const std::vector<Bucket>& buckets, std::int64_t rank,
+                                                 std::int64_t ranks);
+
+}  // namespace zplan::megatron

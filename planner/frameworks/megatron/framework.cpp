@@ -1,0 +1,262 @@
+#include "planner/question/framework.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "planner/frameworks/launch/launch.h"
+#include "planner/frameworks/megatron/buckets.h"
+#include "planner/frameworks/megatron/megatron_run.h"
+#include "planner/plan/plan.h"
+#include "planner/question/question.h"
+#include "planner/sharding/megatron_model.h"
+#include "planner/sharding/optimizer_state.h"
+#include "planner/sharding/shard.h"
+#include "planner/simulation/host_tally.h"
+#include "planner/simulation/player.h"
+
+namespace zplan {
+
+namespace {
+
+using enum Term;
+constexpr std::string_view kMegatronSource =
+    "Megatron-Core 0.19.2, Transformer Engine 2.20.2, whole steps recorded (docs/megatron.md)";
+
+constexpr std::array<TermInfo, 6> kMegatronTable{{
+    {trained_parameters, MemoryPart::parameters, "weights", "2·Ψ", kMegatronSource},
+    {fp32_gradients, MemoryPart::gradients, "sums of gradients",
+     "4·Ψ, padded; 2·Ψ with --grad-reduce-in-bf16", kMegatronSource},
+    {placeholder_gradients, MemoryPart::gradients, "placeholders of gradients",
+     "2·(elements of one weight of each shape), with gradient_accumulation_fusion", kMegatronSource},
+    {master_weights, MemoryPart::optimizer_states, "fp32 master weights",
+     "4·Ψ/N with the distributed optimizer, else 4·Ψ", kMegatronSource},
+    {optimizer_moments, MemoryPart::optimizer_states, "optimizer states",
+     "8·Ψ/N with the distributed optimizer, else 8·Ψ", kMegatronSource},
+    {gradient_bucket, MemoryPart::communication_buffers, "gathered input of the head",
+     "2·h·T on the last stage with sequence parallelism", kMegatronSource},
+}};
+
+constexpr std::array kMegatronStages{1, 0};
+constexpr std::array kMegatronOffloads{Offload{}};
+
+/// Layers that are recomputed whole pass a function of Megatron's own, which is reentrant. Modules and
+/// kernels that were chosen stay, so that the check can refuse them.
+Training adapt_to_megatron(Training training) {
+  if (training.modules == kTransformers) training.modules = kMegatron;
+  training.reentrant_checkpointing = true;
+  training.optimizer_kernel = OptimizerKernel::fused;
+  return training;
+}
+
+/// True if the model's program is that of GPTModel: layers of two norms, attention and feed-forward one after
+/// the other, without windows, soft caps and scales.
+bool is_gpt(const Model& model) {
+  const ModelShape& shape = model.shape;
+  const Operators& operators = shape.operators;
+  const bool has_program = model.recorded == nullptr && model.analogue == nullptr && !model.vision;
+  const bool is_dense = !shape.experts && !shape.latent_attention && !shape.delta_net;
+  const bool is_plain = !shape.parallel_attention && shape.sliding_window == 0 && !shape.logit_soft_cap &&
+                        operators.layer == LayerForm::usual && !operators.scales_embedding &&
+                        !operators.scales_residual && !operators.norms_span_heads &&
+                        !operators.normalises_head && !operators.bare_norms;
+  return has_program && is_dense && is_plain && shape.modules.norm_behind_attention.empty() &&
+         shape.modules.embedding_norm.empty();
+}
+
+void check_shapes(const Model& model, const Strategy& s, Reasons& reasons) {
+  const ModelShape& shape = model.shape;
+  const std::int64_t t = s.layout.tensor;
+  if (shape.key_value_heads % t != 0)
+    reasons.push_back(fmt::format("tensor parallel {} is planned where it divides the {} key-value heads", t,
+                                  shape.key_value_heads));
+  if (shape.intermediate_size % t != 0)
+    reasons.push_back(
+        fmt::format("tensor parallel {} does not divide a feed-forward of {}", t, shape.intermediate_size));
+  if (!is_gpt(model))
+    reasons.push_back(fmt::format(
+        "under Megatron-Core dense models with ordinary attention are planned, {} is not one of them",
+        shape.architecture));
+}
+
+void check_stages(const Model& model, const Strategy& s, Reasons& reasons) {
+  const MegatronOptions& options = *s.megatron;
+  const std::int64_t stages = s.layout.pipeline;
+  if (stages == 1) return;
+  std::int64_t covered = 0;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    const LayerRange own = megatron_stage_layers(model.shape.layers, stages, stage, options);
+    covered += own.end - own.first;
+    if (own.end <= own.first)
+      reasons.push_back(fmt::format("stage {} of {} would have no layer", stage, stages));
+  }
+  const std::int64_t slots =
+      model.shape.layers + (options.counts_embedding ? 1 : 0) + (options.counts_loss ? 1 : 0);
+  const bool is_uneven = options.first_stage_layers > 0 || options.last_stage_layers > 0;
+  if (covered != model.shape.layers || (!is_uneven && slots % stages != 0))
+    reasons.push_back(fmt::format("{} layers are not divisible by {} pipeline stages", slots, stages));
+}
+
+/// What other frameworks and transformers' modules have is refused, not passed over.
+void check_training(const Training& training, const Strategy& s, Reasons& reasons) {
+  if (training.method != Method::full || training.objective != Objective::sft ||
+      !training.trained_layers.empty())
+    reasons.emplace_back("under Megatron-Core full training on next tokens is planned");
+  if (training.precision != Precision::bf16 || !training.master_weights)
+    reasons.emplace_back("under Megatron-Core training in bf16 with fp32 master weights is planned");
+  if (training.optimizer != Optimizer::adamw) reasons.emplace_back("under Megatron-Core AdamW is planned");
+  if (s.zero_stage > 1) reasons.emplace_back("Megatron-Core's distributed optimizer is stage 1");
+  if (offloads(s)) reasons.emplace_back("offload under Megatron-Core is not planned");
+  if (training.modules.name != kMegatron.name || training.modules.kernels != LayerKernels{} ||
+      training.fused_kernels || training.fused_loss || training.fused_head || training.loss_chunks > 1 ||
+      training.attention == Attention::eager || training.padding_mask)
+    reasons.emplace_back(
+        "Megatron-Core runs layers and a loss of its own: --modules, --kernels, --fused-loss, --fused-head, "
+        "--loss-chunks, --attention eager and masks of padding are transformers'");
+}
+
+void check_megatron(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (!s.megatron) {
+    reasons.emplace_back("the strategy is another framework's");
+    return;
+  }
+  const MegatronOptions& options = *s.megatron;
+  check_shapes(model, s, reasons);
+  check_stages(model, s, reasons);
+  check_training(training, s, reasons);
+  if (s.layout.sequence > 1) reasons.emplace_back("Megatron-Core divides samples by --cp, not by --sp");
+  if (s.layout.context > 1 && training.sequence_length % (2 * s.layout.context) != 0)
+    reasons.push_back(fmt::format("context parallel {} needs sequences divisible by {}", s.layout.context,
+                                  2 * s.layout.context));
+  if (s.experts.enabled || s.layout.replicate > 1)
+    reasons.emplace_back("experts and replicas under Megatron-Core are not planned");
+  if (options.sequence_parallel && s.layout.tensor > 1 && training.sequence_length % s.layout.tensor != 0)
+    reasons.push_back(fmt::format("sequence parallelism needs sequences divisible by {}", s.layout.tensor));
+  if (options.overlap_param_gather && (!options.overlap_grad_reduce || s.zero_stage == 0))
+    reasons.emplace_back(
+        "--overlap-param-gather needs --use-distributed-optimizer and --overlap-grad-reduce");
+}
+
+Shard megatron_shard(const RankModel& model, const Training&, const Strategy& s) {
+  const std::vector<megatron::Bucket> all = megatron::buckets(model, s, true);
+  const std::int64_t ranks = s.zero_stage == 1 ? s.layout.gradient_ranks() : 1;
+  Shard shard;
+  for (const Elements each : megatron::owned_pieces(all, 0, ranks)) shard.optimizer_elements += each;
+  shard.parameters = model.trainable * Bytes(2);
+  shard.master_weights = shard.optimizer_elements * Bytes(4);
+  shard.moments = shard.optimizer_elements * Bytes(8);
+  shard.gradients = megatron::buffer_size(all) * Bytes(s.megatron && s.megatron->gradients_in_bf16 ? 2 : 4);
+  return shard;
+}
+
+std::vector<OptimizerTensor> megatron_tensors(const RankModel& model, const Training&, const Strategy& s) {
+  std::vector<OptimizerTensor> tensors;
+  const std::int64_t ranks = s.zero_stage == 1 ? s.layout.gradient_ranks() : 1;
+  for (const Elements each : megatron::owned_pieces(megatron::buckets(model, s, true), 0, ranks))
+    tensors.push_back({.elements = each, .element = Bytes(4)});
+  return tensors;
+}
+
+std::optional<std::string> megatron_replication(const Plan& plan, const Question&) {
+  if (plan.fits_device || plan.strategy.zero_stage == 1) return std::nullopt;
+  return "every data-parallel rank keeps all optimizer states: --use-distributed-optimizer divides them";
+}
+
+/// With fewer micro-batches than stages most stages wait. Source: Narayanan et al. 2021, section 2.2.1: the
+/// share of a step that stages wait is (stages − 1) / micro-batches of the time that they work.
+Reasons megatron_warnings(const Training&, const Strategy& s) {
+  const std::int64_t stages = s.layout.pipeline, micro_batches = s.gradient_accumulation_steps;
+  if (stages == 1 || micro_batches >= 4 * (stages - 1)) return {};
+  return {fmt::format(
+      "{} stages run {} micro-batches a step: they wait {:.0f} % of the time that they work; a "
+      "larger --global-batch fills the pipeline",
+      stages, micro_batches, 100.0 * static_cast<double>(stages - 1) / static_cast<double>(micro_batches))};
+}
+
+RunResult play_megatron(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, int steps,
+                        bool condensed) {
+  return Player<MegatronRun>(inputs, allocator).play(steps, condensed);
+}
+
+ModelFiles megatron_files(const StepInputs&) {
+  return {.saves = SavedModel::sharded, .load_remedy = "", .save_remedy = ""};
+}
+
+/// Megatron's own pretraining script and its arguments. Source: Megatron-Core 0.19.2
+/// training/arguments.py.
+Launch megatron_launch(const Plan& plan, const Question& question, const std::string&) {
+  const Strategy& s = plan.strategy;
+  const MegatronOptions& options = *s.megatron;
+  Words words = torchrun_words(question.cluster);
+  const auto number = [](std::int64_t value) { return std::to_string(value); };
+  add(words, {"pretrain_gpt.py", "--bf16", "--transformer-impl", "transformer_engine"});
+  add(words, {"--tensor-model-parallel-size", number(s.layout.tensor)});
+  add(words, {"--pipeline-model-parallel-size", number(s.layout.pipeline)});
+  if (s.layout.context > 1) add(words, {"--context-parallel-size", number(s.layout.context)});
+  add(words, {"--micro-batch-size", number(s.micro_batch_size), "--global-batch-size",
+              number(s.global_batch_size()), "--seq-length", number(question.training.sequence_length)});
+  if (s.zero_stage == 1) add(words, {"--use-distributed-optimizer"});
+  for (const std::string& each : switches_of(options)) add(words, {"--" + each});
+  if (s.checkpointing == Checkpointing::full)
+    add(words,
+        {"--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers", "1"});
+  if (s.checkpointing == Checkpointing::selective)
+    add(words, {"--recompute-granularity", "selective", "--recompute-modules",
+                options.recomputes_mlp ? "mlp" : "core_attn"});
+  return {.torchrun = join(words)};
+}
+
+}  // namespace
+
+const FrameworkSpec& megatron_spec() {
+  static const FrameworkSpec kSpec{
+      .title = "Megatron-Core: ",
+      .calls_source = "Megatron-Core's calls (docs/megatron.md); nccl-tests doc/PERFORMANCE.md",
+      .host_source = "",
+      .terms = kMegatronTable,
+      .config_file = "",
+      .reads_ds_config = false,
+      .reads_accelerate_config = false,
+      .stages = kMegatronStages,
+      .offloads = kMegatronOffloads,
+      .splits_layers = true,
+      .runs_alst = false,
+      .runs_ulysses = false,
+      .passes_keys = true,
+      .divides_experts = false,
+      .has_stages = true,
+      .sharded_instead = {},
+      .packed_instead = {},
+      .casts_model = true,
+      .handles_weights = true,
+      .gathers_at_modules = false,
+      .autocasts_masters = false,
+      .fused_lion = false,
+      .makes_shards = false,
+      .fuses_host_optimizer = false,
+      .adds_on_host = false,
+      .kernel = OptimizerKernel::fused,
+      .shards_reference = [](const Strategy&) { return false; },
+      .casts_adapters = [](const Training&, const Strategy&) { return false; },
+      .adapt = adapt_to_megatron,
+      .check = check_megatron,
+      .sharding_name = [](const Strategy& s) { return std::string(s.zero_stage == 1 ? "distopt" : "ddp"); },
+      .warnings = [](const Training&) { return Reasons{}; },
+      .strategy_warnings = megatron_warnings,
+      .replication = megatron_replication,
+      .shard = megatron_shard,
+      .slices = [](const RankModel&, const Training&, const Strategy&) { return std::vector<Slice>{}; },
+      .optimizer_tensors = megatron_tensors,
+      .sums_on_host = [](const RankModel&, const Training&, const Strategy&,
+                         const Shard&) { return Elements{}; },
+      .play = play_megatron,
+      .flattening = [](const RunInputs&) { return std::optional<Flattening>{}; },
+      .offload = [](const StepInputs&, HostTally&) {},
+      .files = megatron_files,
+      .launch = megatron_launch,
+      .config_notes = [](const Plan&, const Question&) { return std::vector<std::string>{}; },
+  };
+  return kSpec;
+}
+
+}  // namespace zplan

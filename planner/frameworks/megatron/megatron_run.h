@@ -1,0 +1,67 @@
+#pragma once
+// MegatronRun is a run of Megatron-Core: weights and sums of gradients in one buffer each, AdamW over a part
+// of them (the distributed optimizer) or over all, stages of a pipeline. Source: Megatron-Core 0.19.2
+// core/distributed/, core/optimizer/distrib_optimizer.py, core/pipeline_parallel/schedules.py; compared with
+// recorded steps (docs/megatron.md).
+
+#include <vector>
+
+#include "planner/frameworks/megatron/buckets.h"
+#include "planner/simulation/rank_state.h"
+
+namespace zplan {
+
+class MegatronRun {
+ public:
+  explicit MegatronRun(RankState& state);
+
+  void initialise();
+  void begin_forward(const Slot& slot);
+  void begin_backward(const Slot& slot);
+  void section(int layer, bool backward);
+  void gradient(std::size_t tensor, Device::Block block);
+  void summed_gradient(std::size_t tensor);
+  void module(const Event& /*unused*/, int /*unused*/) {}
+  void end_backward(const Slot& slot);
+  void step(bool first);
+
+ private:
+  [[nodiscard]] const StepInputs& in() const { return state_.in(); }
+  [[nodiscard]] const MegatronOptions& options() const { return *in().strategy.megatron; }
+  [[nodiscard]] const ParallelLayout& layout() const { return in().strategy.layout; }
+  [[nodiscard]] bool is_divided() const { return in().strategy.zero_stage == 1; }
+  [[nodiscard]] bool is_first_stage() const { return state_.inputs().place.stage == 0; }
+  [[nodiscard]] bool is_last_stage() const { return state_.inputs().place.stage + 1 == layout().pipeline; }
+  [[nodiscard]] Bytes sum_element() const { return Bytes(options().gradients_in_bf16 ? 2 : 4); }
+  [[nodiscard]] Bytes hidden_size() const;
+
+  void make_buffers();
+  void make_placeholders();
+  void make_workspaces();
+  /// Notes that a gradient is complete; its bucket may be.
+  void complete(std::size_t tensor);
+  void reduce(const megatron::Bucket& bucket);
+  void reduce_rest();
+  void sum_replicated();
+  void gather(const megatron::Bucket& bucket);
+  void gather_until(std::size_t tensor);
+  void hold(Device::Block& variable);
+  void report_step();
+
+  RankState& state_;
+  Device& device_;
+  std::vector<megatron::Bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;     ///< by tensor
+  std::vector<std::size_t> waits_for_;     ///< by bucket: gradients that are not there yet in this backward
+  std::vector<std::size_t> gather_order_;  ///< numbers of buckets in the order in which weights are read
+  std::size_t gathered_{};                 ///< how many of them were gathered in this step
+  bool reduces_{};                         ///< buckets are reduced in this backward
+  Instant reduced_;
+  // What variables of the schedule hold until they get their next value: the hidden states that the last
+  // micro-batch received, until the next forward is over; their gradient, until the next backward is.
+  Device::Block received_{Device::kNone}, sent_{Device::kNone};
+  std::vector<Device::Block>
+      wide_gradients_;  ///< fp32 copies of 16-bit sums, until the next step zeroes them
+};
+
+}  // namespace zplan

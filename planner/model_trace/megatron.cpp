@@ -1,0 +1,496 @@
+// Megatron-Core's GPTModel under Transformer Engine's layers: fused norms and linear layers, whose products
+// add weights' gradients to the framework's sums.
+// Source: Megatron-Core 0.19.2 core/models/gpt/gpt_model.py, core/transformer/{transformer_layer,attention,
+// mlp}.py, core/tensor_parallel/{layers,cross_entropy}.py; Transformer Engine 2.20.2
+// pytorch/module/{layernorm_linear,linear}.py, pytorch/attention/dot_product_attention; compared with
+// recorded steps (docs/megatron.md).
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/model_trace/operators.h"
+#include "planner/model_trace/program.h"
+
+namespace zplan {
+
+namespace symbolic {
+
+namespace {
+
+const MegatronOptions& options(const Program& p) { return *p.strategy.megatron; }
+bool recomputes_parts(const Program& p) { return p.strategy.checkpointing == Checkpointing::selective; }
+bool divides_tokens(const Program& p) { return p.sizes.u > 1; }
+bool divides_tensors(const Program& p) { return p.strategy.layout.tensor > 1; }
+
+/// The sizes of a tensor of all tokens of a micro-batch.
+Dimensions of_tokens(const Program& p, std::int64_t features) { return {p.sizes.b, p.sizes.s, features}; }
+/// The sizes of hidden states between layers.
+Dimensions hidden_sizes(const Program& p) { return {p.sizes.b, p.sizes.s / p.sizes.u, p.sizes.h}; }
+
+/// Every rank's tokens of x in one tensor, gathered by `call`.
+Tensor gather(Program& p, const Tensor& x, TensorCall call) {
+  Tensor all = fresh(p.torch, of_tokens(p, x.layout.sizes.back()), x.type);
+  p.torch.drop_kernel();
+  p.torch.recorder().communicate(call, all.bytes());
+  return all;
+}
+
+/// The sums of ranks' partial results `x` for this rank's tokens.
+Tensor scatter(Program& p, const Tensor& x, TensorCall call) {
+  Tensor own = fresh(p.torch, hidden_sizes(p), x.type);
+  p.torch.drop_kernel();
+  p.torch.recorder().communicate(call, x.bytes());
+  return own;
+}
+
+/// A product of all tokens with a weight [out, in], or with its transpose.
+void multiply(Program& p, std::int64_t in, std::int64_t out) {
+  p.torch.compute(product_of(p.sizes.tokens(), in, out, DType::bf16));
+}
+
+/// The gradient of a weight: without memory where the product adds it to the framework's sums.
+Tensor weight_gradient(Program& p, const Tensor& weight) {
+  Tensor gradient;
+  gradient.type = weight.type, gradient.layout = weight.layout;
+  if (!options(p).adds_in_product) gradient = fresh(p.torch, weight.layout.sizes, weight.type);
+  p.torch.compute(product_of(weight.size(0), p.sizes.tokens(), weight.layout.sizes.back(), weight.type));
+  return gradient;
+}
+
+bool is_layer_norm(const Parameters& of, std::string_view name) {
+  return of.find(std::string(name) + "bias") != nullptr;
+}
+
+/// What a norm keeps of each row beside its input: reciprocal deviations, and means in LayerNorm.
+Tensor statistics_of(Program& p, const Tensor& x, bool centred) {
+  const std::int64_t rows = x.elements() / x.layout.sizes.back();
+  return fresh(p.torch, {centred ? 2 : 1, rows}, DType::fp32);
+}
+
+/// A norm by itself: the final norm, and those of queries' and keys' heads.
+Tensor norm(Program& p, const Parameters& of, const std::string& name, const Tensor& given) {
+  Autograd& torch = p.torch;
+  const Tensor x = contiguous(torch, given);
+  const Parameter& weight = of.get(name + "weight");
+  const bool centred = is_layer_norm(of, name);
+  const Tensor none;
+  const Tensor& bias = centred ? of.get(name + "bias").tensor : none;
+  const auto node = torch.node({&x, &weight.tensor, &bias});
+  Tensor result = fresh(torch, x.layout.sizes, x.type);
+  Tensor statistics = statistics_of(p, x, centred);
+  torch.end_kernel(1);
+  if (!node) return result;
+  node->backward = [&torch, kept = torch.save(x), sums = torch.save(statistics),
+                    size = weight.tensor.layout.sizes, centred](Tensors& gradients) {
+    const Tensor held = kept.get(), held_sums = sums.get();
+    Tensors outputs(3);
+    outputs[0] = fresh(torch, held.layout.sizes, gradients[0].type);
+    outputs[1] = fresh(torch, size, gradients[0].type);
+    if (centred) outputs[2] = fresh(torch, size, gradients[0].type);
+    return outputs;
+  };
+  return Autograd::connected(result, node);
+}
+
+/// TE's LayerNormLinear, a column-parallel layer. It keeps its input and the normed tokens of this rank;
+/// under sequence parallelism those of all ranks are gathered for the product, and again for the weight's
+/// gradient.
+Tensor norm_and_linear(Program& p, const Parameters& of, const std::string& module, const Tensor& x) {
+  Autograd& torch = p.torch;
+  const Tensor none;
+  const Parameter& gamma = of.get(module + ".layer_norm_weight");
+  const Parameter& weight = of.get(module + ".weight");
+  const Parameter* beta = of.find(module + ".layer_norm_bias");
+  const Parameter* bias = of.find(module + ".bias");
+  const bool centred = beta != nullptr;
+  const auto node = torch.node({&x, &gamma.tensor, beta != nullptr ? &beta->tensor : &none, &weight.tensor,
+                                bias != nullptr ? &bias->tensor : &none});
+  Tensor normed = fresh(torch, x.layout.sizes, x.type);
+  Tensor statistics = statistics_of(p, x, centred);
+  torch.end_kernel(1);
+  const std::int64_t in = p.sizes.h, out = weight.tensor.size(0);
+  Tensor result;
+  {
+    const Tensor all = divides_tokens(p) ? gather(p, normed, TensorCall::gathered_tokens) : normed;
+    result = fresh(torch, of_tokens(p, out), x.type);
+    multiply(p, in, out);
+  }
+  if (!node) return result;
+  node->backward = [&p, &torch, kept = torch.save(x), kept_normed = torch.save(normed),
+                    sums = torch.save(statistics), weight = weight.tensor.detached(),
+                    has_bias = bias != nullptr, size = gamma.tensor.layout.sizes, centred, in,
+                    out](Tensors& gradients) {
+    const Tensor held = kept.get(), held_sums = sums.get();
+    Tensor held_normed = kept_normed.get();
+    Tensors outputs(5);
+    Tensor all = divides_tokens(p) ? gather(p, held_normed, TensorCall::gathered_again) : held_normed;
+    Tensor gradient = fresh(torch, of_tokens(p, in), gradients[0].type);
+    multiply(p, out, in);
+    if (divides_tokens(p)) {
+      gradient = scatter(p, gradient, TensorCall::scattered_gradients);
+      torch.recorder().await(TensorCall::gathered_again);
+    } else if (divides_tensors(p)) {
+      torch.recorder().communicate(TensorCall::reduced_gradients, gradient.bytes());
+    }
+    outputs[3] = weight_gradient(p, weight);
+    if (has_bias) outputs[4] = fresh(torch, {out}, weight.type), torch.drop_kernel();
+    all.reset(), held_normed.reset();
+    if (divides_tensors(p))
+      torch.recorder().await(divides_tokens(p) ? TensorCall::scattered_gradients
+                                               : TensorCall::reduced_gradients);
+    outputs[0] = fresh(torch, held.layout.sizes, gradient.type);
+    outputs[1] = fresh(torch, size, gradient.type);
+    if (centred) outputs[2] = fresh(torch, size, gradient.type);
+    torch.end_kernel(1);
+    return outputs;
+  };
+  return Autograd::connected(result, node);
+}
+
+/// TE's Linear, a row-parallel layer: ranks' partial products are summed.
+Tensor row_linear(Program& p, const Parameters& of, const std::string& module, const Tensor& x) {
+  Autograd& torch = p.torch;
+  const Parameter& weight = of.get(module + ".weight");
+  const auto node = torch.node({&x, &weight.tensor});
+  const std::int64_t in = weight.tensor.size(1), out = p.sizes.h;
+  Tensor result = fresh(torch, of_tokens(p, out), x.type);
+  multiply(p, in, out);
+  if (divides_tokens(p))
+    result = scatter(p, result, TensorCall::scattered_tokens);
+  else if (divides_tensors(p))
+    torch.recorder().communicate(TensorCall::row_output, result.bytes());
+  if (!node) return result;
+  node->backward = [&p, &torch, kept = torch.save(x), weight = weight.tensor.detached(), in,
+                    out](Tensors& gradients) {
+    const Tensor held = kept.get();
+    const Tensor all =
+        divides_tokens(p) ? gather(p, gradients[0], TensorCall::gathered_tokens) : gradients[0];
+    Tensors outputs(2);
+    outputs[0] = fresh(torch, held.layout.sizes, all.type);
+    multiply(p, out, in);
+    outputs[1] = weight_gradient(p, weight);
+    return outputs;
+  };
+  return Autograd::connected(result, node);
+}
+
+/// TE's fused rotation of queries or keys, which keeps the table that the model caches.
+Tensor rotate(Program& p, const Tensor& x) {
+  Autograd& torch = p.torch;
+  const auto node = torch.node({&x});
+  Tensor result = fresh(torch, x.layout.sizes, x.type);
+  if (!node) return result;
+  node->backward = [&torch, sizes = x.layout.sizes](Tensors& gradients) {
+    return Tensors{fresh(torch, sizes, gradients[0].type)};
+  };
+  return Autograd::connected(result, node);
+}
+
+/// A causal attention's operations, forward; the backward takes two and a half times as many. Ranks of a ring
+/// have equal shares of them: each has tokens of the beginning and of the end.
+Flops attention_work(const Program& p) {
+  const auto of = [](std::int64_t n) { return static_cast<double>(n); };
+  const double keys = of(p.sizes.s) * of(p.strategy.layout.context);
+  return Flops(2.0 * of(p.sizes.b) * of(p.sizes.a) * of(p.sizes.s) * keys * of(p.sizes.d));
+}
+
+/// Keys and values of a rank, as they are passed on in one message.
+Bytes keys_and_values(const Program& p) { return Bytes(4) * p.sizes.tokens() * p.sizes.k * p.sizes.d; }
+
+void pass_keys(Program& p, std::int64_t times, std::int64_t parts) {
+  Recorder& recorder = p.torch.recorder();
+  for (std::int64_t i = 0; i < times; ++i)
+    recorder.communicate(TensorCall::passed_keys, keys_and_values(p) * parts);
+}
+/// Keys and values go around the ring but for the last step.
+void pass_forward(Program& p) { pass_keys(p, p.strategy.layout.context - 1, 1); }
+/// Keys and values go around first, their gradients one step behind, in one message where there are both.
+/// Source: Transformer Engine 2.20.2 attention/dot_product_attention/context_parallel.py
+/// AttnFuncWithCPAndKVP2P.
+void pass_backward(Program& p) {
+  const std::int64_t ranks = p.strategy.layout.context;
+  if (ranks == 1) return;
+  pass_keys(p, 1, 1);
+  pass_keys(p, ranks - 2, 2);
+  pass_keys(p, 1, 1);
+}
+
+/// cuDNN's fused attention, or FlashAttention: it keeps its operands, the output and the statistics of each
+/// row's softmax.
+Tensor fused_attention(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
+  Autograd& torch = p.torch;
+  const auto node = torch.node({&q, &k, &v});
+  // Queries and keys that were rotated or normed lie by themselves: values are copied out of the three's
+  // product.
+  const Tensor value = q.storage != v.storage ? contiguous(torch, v) : v;
+  Tensor result = fresh(torch, q.layout.sizes, q.type);
+  Tensor statistics = fresh(torch, {p.sizes.b, p.sizes.a, p.sizes.s}, DType::fp32);
+  torch.attend(attention_work(p), false);
+  pass_forward(p);
+  // FlashAttention takes samples first and is given tokens first: with several samples its output is
+  // transposed in new memory, and both stay.
+  const bool transposes = options(p).runs_flash_attention && p.sizes.b > 1;
+  const Tensor by_token = transposes ? fresh(torch, q.layout.sizes, q.type) : result;
+  if (!node) return by_token;
+  node->backward = [&p, &torch, kept_q = torch.save(q), kept_k = torch.save(k), kept_v = torch.save(value),
+                    kept = torch.save(result), sums = torch.save(statistics),
+                    work = attention_work(p)](Tensors& gradients) {
+    const Tensor query = kept_q.get(), key = kept_k.get(), value = kept_v.get(), held = kept.get(),
+                 held_sums = sums.get();
+    Tensors outputs(3);
+    outputs[0] = fresh(torch, query.layout.sizes, gradients[0].type);
+    outputs[1] = fresh(torch, key.layout.sizes, gradients[0].type);
+    outputs[2] = fresh(torch, value.layout.sizes, gradients[0].type);
+    torch.attend(work * 2.5, true);
+    pass_backward(p);
+    return outputs;
+  };
+  return Autograd::connected(by_token, node);
+}
+
+Tensor self_attention(Program& p, const Parameters& of, const Tensor& x) {
+  Autograd& torch = p.torch;
+  const Sizes& n = p.sizes;
+  const Tensor all = norm_and_linear(p, of, "self_attention.linear_qkv", x);
+  const std::int64_t each = n.a / n.k;
+  const Tensor grouped = view(torch, all, {n.b, n.s, n.k, (each + 2) * n.d});
+  const Tensors parts = split(torch, grouped, 3, {each * n.d, n.d, n.d});
+  Tensor query = reshape(torch, parts[0], {n.b, n.s, n.a, n.d});
+  Tensor key = parts[1];
+  if (of.find("q_layernorm.weight") != nullptr) {
+    query = norm(p, of, "q_layernorm.", query);
+    key = norm(p, of, "k_layernorm.", key);
+  }
+  if (p.operators().rotary != Rotary::none) query = rotate(p, query), key = rotate(p, key);
+  const bool again = recomputes_parts(p) && options(p).recomputes_attention;
+  const auto attend = [&p, key, value = parts[2]](const Tensor& q) {
+    return fused_attention(p, q, key, value);
+  };
+  const Tensor attended = again ? torch.checkpoint(attend, query, CheckpointMethod::full) : attend(query);
+  const Tensor merged = view(torch, attended, of_tokens(p, n.a * n.d));
+  return row_linear(p, of, "self_attention.linear_proj", merged);
+}
+
+/// The gate's product with the other half (SwiGLU), or GELU: one kernel that keeps its input.
+Tensor activation(Program& p, const Tensor& x) {
+  Autograd& torch = p.torch;
+  const std::int64_t width = x.layout.sizes.back() / (p.shape().gated_mlp ? 2 : 1);
+  const auto node = torch.node({&x});
+  Tensor result = fresh(torch, of_tokens(p, width), x.type);
+  if (!node) return result;
+  node->backward = [&torch, kept = torch.save(x)](Tensors& gradients) {
+    const Tensor held = kept.get();
+    return Tensors{fresh(torch, held.layout.sizes, gradients[0].type)};
+  };
+  return Autograd::connected(result, node);
+}
+
+Tensor feed_forward_of_megatron(Program& p, const Parameters& of, const Tensor& x) {
+  const auto run = [&p, &of](const Tensor& input) {
+    const Tensor wide = norm_and_linear(p, of, "mlp.linear_fc1", input);
+    const Tensor active = activation(p, wide);
+    return row_linear(p, of, "mlp.linear_fc2", active);
+  };
+  const bool again = recomputes_parts(p) && options(p).recomputes_mlp;
+  return again ? p.torch.checkpoint(run, x, CheckpointMethod::reentrant) : run(x);
+}
+
+Tensor with_residual(Program& p, const Tensor& branch, const Tensor& residual) {
+  const Tensor dropped = p.shape().dropout > 0 ? dropout(p.torch, branch) : branch;
+  return add(p.torch, residual, dropped);
+}
+
+/// What a tensor-parallel group's first rank sends the others of the batch. Source: Megatron-Core 0.19.2
+/// training/utils.py get_batch_on_this_tp_rank.
+void receive_batch(Program& p, std::initializer_list<TensorCall> parts) {
+  if (!divides_tensors(p)) return;
+  for (const TensorCall each : parts) {
+    const bool is_number = each == TensorCall::batch_tokens;
+    const std::int64_t tokens = p.sizes.tokens() * p.strategy.layout.context;
+    p.torch.recorder().communicate(each, Bytes(is_number ? 8 : 4) * tokens);
+  }
+}
+/// The first stage gets token numbers and positions; where there is but one, labels and the loss's weights,
+/// too.
+void receive_tokens(Program& p) {
+  using enum TensorCall;
+  if (p.strategy.layout.pipeline > 1) return receive_batch(p, {batch_tokens, batch_tokens});
+  receive_batch(p, {batch_tokens, batch_tokens, batch_weights, batch_tokens});
+}
+
+/// The mask that the data loader makes, which fused attention does not read.
+void make_mask(Program& p) {
+  if (!options(p).makes_mask) return;
+  p.cache.push_back(p.torch.make(Layout::contiguous({p.sizes.b, 1, p.sizes.s, p.sizes.s}), DType::boolean));
+  p.torch.drop_kernel();
+}
+
+/// A last stage gets labels and the loss's weights.
+void receive_at_later_stage(Program& p, bool is_last) {
+  if (!is_last) return;
+  receive_batch(p, {TensorCall::batch_tokens, TensorCall::batch_weights});
+  make_mask(p);
+}
+
+/// VocabParallelEmbedding over a divided table: rows of tokens that other ranks hold are zero.
+Tensor divided_rows(Program& p, const Tensor& weight, const Tensor& ids) {
+  Autograd& torch = p.torch;
+  const Tensor mask = torch.operate({&ids}, Layout::contiguous(ids.layout.sizes), DType::boolean);
+  const Tensor own = torch.operate({&ids}, Layout::contiguous(ids.layout.sizes), DType::int64);
+  return embedding(torch, weight, own);
+}
+
+/// The tokens of this rank: ranks' partial rows are summed as they are scattered, or every rank has all rows
+/// and keeps its own. The backward gathers.
+Tensor own_tokens(Program& p, const Tensor& rows, bool are_summed) {
+  const auto node = p.torch.node({&rows});
+  const Tensor own = are_summed ? rows : scatter(p, rows, TensorCall::scattered_tokens);
+  Tensor result = fresh(p.torch, hidden_sizes(p), rows.type);  // clone_scatter_output_in_embedding
+  if (!node) return result;
+  node->backward = [&p](Tensors& gradients) {
+    return Tensors{gather(p, gradients[0], TensorCall::gathered_tokens)};
+  };
+  return Autograd::connected(result, node);
+}
+
+/// Learned positions are added to whole rows, so that ranks sum these first.
+Tensor embed(Program& p, const Parameters& of) {
+  receive_tokens(p);
+  make_mask(p);
+  const Tensor ids = of_batch({p.sizes.b, p.sizes.s}, DType::int64);
+  const Tensor& table = of.get("word_embeddings.weight").tensor;
+  const Parameter* places = of.find("position_embeddings.weight");
+  Tensor rows = divides_tensors(p) ? divided_rows(p, table, ids) : embedding(p.torch, table, ids);
+  const bool are_summed = divides_tensors(p) && (places != nullptr || !divides_tokens(p));
+  if (are_summed) p.torch.recorder().communicate(TensorCall::split_embedding, rows.bytes());
+  if (places != nullptr) {
+    const Tensor positions = embedding(p.torch, places->tensor, ids);
+    rows = add(p.torch, rows, positions);
+  }
+  if (divides_tokens(p))
+    rows = own_tokens(p, rows, are_summed);
+  else if (p.sizes.b > 1)
+    rows = clone(p.torch, rows);  // tokens come first: with several samples the transposed rows are copied
+  return p.shape().dropout > 0 ? dropout(p.torch, rows) : rows;
+}
+
+Tensor decoder_layer_of_megatron(Program& p, const Parameters& of, const Tensor& hidden) {
+  const Tensor middle = with_residual(p, self_attention(p, of, hidden), hidden);
+  return with_residual(p, feed_forward_of_megatron(p, of, middle), middle);
+}
+
+Tensor final_norm(Program& p, const Parameters& of, const Tensor& hidden) {
+  return norm(p, of, "final_layernorm.", hidden);
+}
+
+/// ColumnParallelLinear of the head. What it gathers of its input lies in a buffer that stays.
+Tensor head(Program& p, const Parameter& weight, const Tensor& x) {
+  Autograd& torch = p.torch;
+  const auto gather_again = [&p](TensorCall call) {
+    if (divides_tokens(p)) p.torch.recorder().communicate(call, Bytes(2) * p.sizes.tokens() * p.sizes.h);
+  };
+  const auto node = torch.node({&x, &weight.tensor});
+  gather_again(TensorCall::gathered_tokens);
+  const std::int64_t in = p.sizes.h, out = weight.tensor.size(0), rows = p.sizes.tokens();
+  Tensor result = fresh(torch, of_tokens(p, out), x.type);
+  torch.multiply(false, product_of(rows, in, out, x.type));
+  if (!node) return result;
+  node->backward = [&p, &torch, gather_again, kept = torch.save(x), weight = weight.tensor.detached(), in,
+                    out, rows](Tensors& gradients) {
+    const Tensor held = kept.get();
+    Tensors outputs(2);
+    gather_again(TensorCall::gathered_again);
+    Tensor gradient = fresh(torch, of_tokens(p, in), gradients[0].type);
+    torch.multiply(false, product_of(rows, out, in, gradient.type));
+    const TensorCall call =
+        divides_tokens(p) ? TensorCall::scattered_gradients : TensorCall::reduced_gradients;
+    if (divides_tokens(p)) {
+      gradient = scatter(p, gradient, call);
+      torch.recorder().await(TensorCall::gathered_again);
+    } else if (divides_tensors(p)) {
+      torch.recorder().communicate(call, gradient.bytes());
+    }
+    outputs[1] = weight_gradient(p, weight);
+    if (divides_tensors(p)) torch.recorder().await(call);
+    outputs[0] = std::move(gradient);
+    return outputs;
+  };
+  return Autograd::connected(result, node);
+}
+
+/// Megatron's vocabulary-parallel cross-entropy: the fp32 logits become the softmax in place, which the
+/// backward turns into the gradient in place. Its fused form is compiled by Inductor, which makes a copy.
+Tensor token_losses(Program& p, const Tensor& logits) {
+  Autograd& torch = p.torch;
+  const bool fused = options(p).fused_cross_entropy;
+  const Dimensions tokens{p.sizes.b, p.sizes.s};
+  const Bytes numbers = Bytes(4) * p.sizes.tokens();
+  Recorder& recorder = torch.recorder();
+  const auto exchange = [&](TensorCall call, Bytes size) {
+    if (divides_tensors(p)) recorder.communicate(call, size);
+  };
+  const auto node = torch.node({&logits});
+  Tensor wide = fresh(torch, logits.layout.sizes, DType::fp32);
+  torch.end_kernel();
+  {
+    const Tensor maxima = torch.operate({&wide}, Layout::contiguous(tokens), DType::fp32);
+    exchange(TensorCall::largest_logits, numbers);
+  }
+  torch.change(wide);
+  Tensor copy = fused ? fresh(torch, logits.layout.sizes, DType::fp32) : Tensor{};
+  Tensor mask = torch.operate({}, Layout::contiguous(tokens), DType::boolean);
+  Tensor targets = torch.operate({}, Layout::contiguous(tokens), DType::int64);
+  const Tensor sums = torch.operate({&wide}, Layout::contiguous(tokens), DType::fp32);
+  const Tensor predicted = torch.operate({}, Layout::contiguous(tokens), DType::fp32);
+  torch.change(wide);
+  if (fused) {
+    exchange(TensorCall::token_sums, numbers * 2);
+  } else {
+    exchange(TensorCall::token_sums, numbers);
+    exchange(TensorCall::token_sums, numbers);
+  }
+  wide = fused ? std::move(copy) : wide;
+  Tensor losses = torch.operate({&sums, &predicted}, Layout::contiguous(tokens), DType::fp32);
+  torch.change(wide);
+  if (!node) return losses;
+  node->backward = [&torch, softmax = torch.save(wide), kept_mask = torch.save(mask),
+                    kept_targets = torch.save(targets), fused, sizes = logits.layout.sizes](Tensors&) {
+    Tensor held = softmax.get();
+    const Tensor held_mask = kept_mask.get(), held_targets = kept_targets.get();
+    if (fused) return Tensors{fresh(torch, sizes, DType::fp32)};
+    torch.change(held);
+    held.gradient = {};
+    return Tensors{held};
+  };
+  return Autograd::connected(losses, node);
+}
+
+Tensor head_and_loss_of_megatron(Program& p, const Parameters& of, const Tensor& hidden) {
+  Recorder& recorder = p.torch.recorder();
+  recorder.take_for(Term::logits);
+  const Parameter* own = of.find("output_layer.weight");
+  const Tensor logits = head(p, own != nullptr ? *own : of.get("word_embeddings.weight"), hidden);
+  recorder.take_for(Term::loss_temporaries);
+  const Tensor losses = token_losses(p, logits);
+  const Tensor weights = of_batch(losses.layout.sizes, DType::fp32);
+  const Tensor weighed = mul(p.torch, losses, weights);
+  const Tensor flat = view(p.torch, weighed, {p.sizes.tokens()});
+  return sum(p.torch, flat, 0, false);
+}
+
+}  // namespace
+
+}  // namespace symbolic
+
+const ModuleSet kMegatron{.name = "megatron",
+                          .before_layers = symbolic::embed,
+                          .receive = symbolic::receive_at_later_stage,
+                          .layer = symbolic::decoder_layer_of_megatron,
+                          .after_layers = symbolic::final_norm,
+                          .head_and_loss = symbolic::head_and_loss_of_megatron,
+                          .without_masks = true,
+                          .fused_loss_brings = false,
+                          .frees_sent_hidden = true};
+
+}  // namespace zplan

@@ -1,0 +1,27 @@
+#pragma once
+// The model as Megatron-Core's GPTModel holds it.
+
+#include <cstdint>
+
+#include "planner/sharding/model_part.h"
+
+namespace zplan {
+
+/// Returns the rows of Megatron's embedding: the vocabulary padded to a multiple of 128 for each of
+/// `tensor_parallel` ranks. Source: Megatron-Core 0.19.2 training/tokenizer vocab_size_with_padding.
+[[nodiscard]] std::int64_t padded_vocabulary(std::int64_t vocabulary, std::int64_t tensor_parallel);
+
+/// Returns `model` with the parameters of GPTModel under Transformer Engine's layers, in the order of
+/// named_parameters(): queries, keys and values in one weight, gate and up in one, norms inside the layer
+/// that follows them, a padded vocabulary. Shapes stay the whole model's, but for the vocabulary. Source:
+/// Megatron-Core 0.19.2 core/models/gpt/{gpt_model,gpt_layer_specs}.py, core/transformer/attention.py.
+[[nodiscard]] Model megatron_model(const Model& model, std::int64_t tensor_parallel);
+
+/// Returns the layers of stage `stage` of `stages`. Embedding and loss may count as layers, and the first and
+/// the last stage may have a number of their own. Source: Megatron-Core 0.19.2
+/// core/transformer/transformer_block.py get_num_layers_to_build, transformer_layer.py
+/// get_transformer_layer_offset.
+[[nodiscard]] LayerRange megatron_stage_layers(std::int64_t layers, std::int64_t stages, std::int64_t stage,
+                                               const MegatronOptions& options);
+
+}  // namespace zplan

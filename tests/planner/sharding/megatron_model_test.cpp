@@ -1,0 +1,63 @@
+// The part of a model that a rank of Megatron-Core holds. Expected figures: recorded ranks
+// (tests/reference/megatron) and Megatron's own rules.
+
+#include "planner/sharding/megatron_model.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace zplan {
+namespace {
+
+std::vector<std::int64_t> layers_of_stages(std::int64_t layers, std::int64_t stages,
+                                           const MegatronOptions& options) {
+  std::vector<std::int64_t> counts;
+  std::int64_t next = 0;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    const LayerRange own = megatron_stage_layers(layers, stages, stage, options);
+    EXPECT_EQ(own.first, next);
+    next = own.end;
+    counts.push_back(own.end - own.first);
+  }
+  EXPECT_EQ(next, layers);
+  return counts;
+}
+
+TEST(MegatronStages, HaveEquallyManyLayers) {
+  EXPECT_EQ(layers_of_stages(8, 4, {}), (std::vector<std::int64_t>{2, 2, 2, 2}));
+}
+
+TEST(MegatronStages, CountEmbeddingAndLossAsLayers) {
+  MegatronOptions options;
+  options.counts_embedding = options.counts_loss = true;
+  EXPECT_EQ(layers_of_stages(6, 4, options), (std::vector<std::int64_t>{1, 2, 2, 1}));
+  // Llama 3 405B: 126 layers, 16 stages.
+  const std::vector<std::int64_t> large = layers_of_stages(126, 16, options);
+  EXPECT_EQ(large.front(), 7);
+  EXPECT_EQ(large.back(), 7);
+  EXPECT_EQ(large[1], 8);
+}
+
+TEST(MegatronStages, MayBeUneven) {
+  MegatronOptions options;
+  options.first_stage_layers = 2, options.last_stage_layers = 1;
+  EXPECT_EQ(layers_of_stages(9, 4, options), (std::vector<std::int64_t>{2, 3, 3, 1}));
+}
+
+TEST(MegatronVocabulary, IsPaddedForEachRank) {
+  EXPECT_EQ(padded_vocabulary(128'256, 1), 128'256);
+  EXPECT_EQ(padded_vocabulary(128'256, 8), 129'024);
+  EXPECT_EQ(padded_vocabulary(50'257, 1), 50'304);
+  EXPECT_EQ(padded_vocabulary(1001, 3), 1152);
+}
+
+TEST(MegatronSwitches, AreNamedAsMegatronSpellsThem) {
+  EXPECT_EQ(switches_of({}), std::vector<std::string>{});
+  EXPECT_EQ(switches_of(recommended_megatron_options()),
+            (std::vector<std::string>{"sequence-parallel", "overlap-grad-reduce", "overlap-param-gather",
+                                      "no-create-attention-mask-in-dataloader"}));
+}
+
+}  // namespace
+}  // namespace zplan
