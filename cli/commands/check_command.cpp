@@ -77,6 +77,7 @@ std::vector<check::Document> documents_of(const Options& options, std::ostream& 
     else
       documents.push_back(named_document(path));
   }
+  check::join_command_lines(documents);
   return documents;
 }
 

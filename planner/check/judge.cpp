@@ -316,6 +316,7 @@ struct Gap {
 Bytes predicted_bytes(const MemoryPrediction& prediction, const MeasuredFigure& figure, Kind kind) {
   switch (figure.statistic) {
     case Statistic::requested: return prediction.peak_requested;
+    case Statistic::held: return prediction.held;
     case Statistic::reserved: return prediction.peak_reserved;
     case Statistic::device: return prediction.peak_reserved + prediction.outside;
     case Statistic::host_pinned: return prediction.host_pinned;

@@ -254,6 +254,7 @@ MemoryPrediction predict_memory(const Setup& setup, bool with_required) {
   MemoryPrediction prediction;
   prediction.outside = planned.outside();
   prediction.peak_requested = run.peak.bytes();
+  prediction.held = run.left.total();
   prediction.peak_allocated = run.peak_allocated;
   prediction.peak_reserved = setup.varies ? reserved_by_varied(setup, inputs, prediction.outside)
                                           : reserved_on_card(setup, inputs, run, prediction.outside);

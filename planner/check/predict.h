@@ -18,6 +18,7 @@ inline constexpr Bytes kLeastHostBlock = kMiB * 4;
 /// Memory of the steady step, which is any after the first: then the optimizer's states exist.
 struct MemoryPrediction {
   Bytes peak_requested, peak_allocated;
+  Bytes held;                     ///< between steps, as requested
   Bytes peak_reserved;            ///< on a GPU with memory to spare
   std::optional<Bytes> required;  ///< the least that PyTorch's allocator must be given
   Bytes outside;                  ///< CUDA context and NCCL: on top of all of the above

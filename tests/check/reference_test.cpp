@@ -69,6 +69,8 @@ TEST(References, AreReadWhole) {
       {"rollouts/whole_logits.json", Kind::step, 32},
       {"distillation/steps.json", Kind::step, 28},
       {"fsdp1/steps.json", Kind::step, 10},
+      {"megatron/steps.json", Kind::step, 148},
+      {"megatron/schedules.json", Kind::schedule, 148},
       {"litgpt/memory.json", Kind::measurement, 15},
       {"capacity/capacity.json", Kind::step, 50},
       {"host_memory/host_memory.json", Kind::step, 12},
@@ -199,7 +201,8 @@ TEST(References, DescribedModelsAreAsMeasured) {
 }
 
 // Published text models at their real widths, of which no program and no recording was made: four by their
-// descriptors, four hybrids, Devstral 2 and Hunyuan by recorded steps whose sizes are expressions over the config.
+// descriptors, four hybrids, Devstral 2 and Hunyuan by recorded steps whose sizes are expressions over the
+// config.
 TEST(References, PublishedTextModelsAreAsMeasured) {
   const std::vector<double> errors =
       errors_of("architectures/published_text.json", Statistic::allocated, 0.03);
@@ -530,6 +533,25 @@ TEST(References, ExpertParallelStepsAreAsMeasured) {
 TEST(References, ExpertParallelSchedulesAreAsRecorded) {
   for (const Case& each : reference("expert_parallel/schedules.json"))
     EXPECT_TRUE(judge(each).front().exact) << each.id;
+}
+
+// Megatron-Core as ranks of every stage: held bytes within 0.001 %, the peak's median within 0.01 %.
+TEST(References, MegatronStepsAreAsRecorded) {
+  const std::vector<double> held = errors_of("megatron/steps.json", Statistic::held, 0.00001);
+  const std::vector<double> peaks = errors_of("megatron/steps.json", Statistic::requested, 0.001);
+  ASSERT_EQ(held.size(), 148U);
+  ASSERT_EQ(peaks.size(), 148U);
+  EXPECT_LE(peaks[peaks.size() / 2], 0.0001);
+}
+
+// Every call of them by kind, stages' sends included, and their order.
+TEST(References, MegatronSchedulesAreAsRecorded) {
+  std::size_t in_order = 0;
+  for (const Case& each : reference("megatron/schedules.json")) {
+    EXPECT_TRUE(judge(each).front().exact) << each.id;
+    in_order += predict_calls(*each.setup) == std::get<MeasuredSchedule>(each.measured).sequence ? 1U : 0U;
+  }
+  EXPECT_GE(in_order, 108U);  // repeated micro-batches of a pipeline are listed once
 }
 
 // Runs that DeepSpeed refused are refused with its own words.

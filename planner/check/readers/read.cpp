@@ -20,6 +20,8 @@ const std::vector<Shape>& row_shapes() {
   static const std::vector<Shape> shapes{
       {Format::recorded_runs, {"spec", "ds_config", "memory_per_rank"}},
       {Format::capacity_rows, {"options", "runs_with", "fails_with"}},
+      {Format::megatron_steps, {"coordinates", "effective", "measured"}},
+      {Format::megatron_schedules, {"coordinates", "effective", "collectives"}},
       {Format::schedule_rows, {"options", "config", "collectives"}},
       {Format::step_rows, {"options", "config", "measured"}},
       {Format::host_rows, {"options", "config", "moments"}},
@@ -115,6 +117,8 @@ std::vector<Case> read_cases(const Document& document, const Given& given) {
     case Format::step_rows: cases = read_step_rows(json); break;
     case Format::host_rows: cases = read_host_rows(json); break;
     case Format::capacity_rows: cases = read_capacity_rows(json); break;
+    case Format::megatron_steps: cases = read_megatron_steps(json); break;
+    case Format::megatron_schedules: cases = read_megatron_schedules(json); break;
     case Format::activation_rows: cases = read_activation_rows(json); break;
     case Format::nccl_json: cases = read_nccl_json(json, given); break;
     case Format::bench_result: cases = read_bench(json, given); break;

@@ -32,6 +32,8 @@ enum class Format {
   capacity_rows,
   host_rows,
   activation_rows,
+  megatron_steps,
+  megatron_schedules,
   nccl_json,
   bench_result,
   memory_snapshot,
@@ -84,6 +86,11 @@ struct Document {
 [[nodiscard]] std::vector<Case> read_schedule_rows(const JsonReader& rows);
 /// One recorded optimizer step of DeepSpeed, or a list of them: collectives, and bytes held by every rank.
 [[nodiscard]] std::vector<Case> read_recorded_runs(const JsonReader& run);
+/// Steps of Megatron-Core, with their command lines: peaks and held bytes; the calls of such steps.
+[[nodiscard]] std::vector<Case> read_megatron_steps(const JsonReader& rows);
+[[nodiscard]] std::vector<Case> read_megatron_schedules(const JsonReader& rows);
+/// Gives schedules of Megatron-Core the command lines that the steps of the same ids, in another document, have.
+void join_command_lines(std::vector<Document>& documents);
 /// Activations that autograd keeps for a few layers, and peaks of one forward and backward pass.
 [[nodiscard]] std::vector<Case> read_activation_rows(const JsonReader& rows);
 

@@ -1,0 +1,333 @@
+// Steps of Megatron-Core that were recorded as any of its ranks, each row with the command line that ran it.
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "hardware_profiles/cluster.h"
+#include "planner/check/readers/models.h"
+#include "planner/check/readers/read.h"
+#include "planner/check/readers/values.h"
+
+namespace zplan::check {
+
+namespace {
+
+/// The arguments of a command line: values by name, without dashes.
+class Arguments {
+ public:
+  explicit Arguments(const std::string& line) {
+    std::istringstream words(line);
+    std::string name;
+    for (std::string word; words >> word;) {
+      if (word.starts_with("--"))
+        values_[name = word.substr(2)].clear();  // the last one counts
+      else
+        values_[name].push_back(word);
+    }
+  }
+  [[nodiscard]] bool has(const std::string& name) const { return values_.contains(name); }
+  [[nodiscard]] std::string text(const std::string& name, const std::string& otherwise = {}) const {
+    const auto at = values_.find(name);
+    return at == values_.end() || at->second.empty() ? otherwise : at->second.front();
+  }
+  [[nodiscard]] std::int64_t number(const std::string& name, std::int64_t otherwise) const {
+    const std::string given = text(name);
+    return given.empty() ? otherwise : std::stoll(given);
+  }
+  [[nodiscard]] bool lists(const std::string& name, const std::string& word) const {
+    const auto at = values_.find(name);
+    return at != values_.end() && std::ranges::find(at->second, word) != at->second.end();
+  }
+  [[nodiscard]] const std::map<std::string, std::vector<std::string>>& all() const { return values_; }
+
+ private:
+  std::map<std::string, std::vector<std::string>> values_;
+};
+
+/// Arguments that the planner follows, or that change neither memory nor calls.
+const std::set<std::string>& planned_arguments() {
+  static const std::set<std::string> kNames{"bf16",
+                                            "tokenizer-type",
+                                            "transformer-impl",
+                                            "attention-backend",
+                                            "hidden-size",
+                                            "ffn-hidden-size",
+                                            "num-attention-heads",
+                                            "group-query-attention",
+                                            "num-query-groups",
+                                            "kv-channels",
+                                            "rotary-base",
+                                            "untie-embeddings-and-output-weights",
+                                            "swiglu",
+                                            "normalization",
+                                            "disable-bias-linear",
+                                            "position-embedding-type",
+                                            "attention-dropout",
+                                            "hidden-dropout",
+                                            "num-layers",
+                                            "seq-length",
+                                            "max-position-embeddings",
+                                            "tensor-model-parallel-size",
+                                            "pipeline-model-parallel-size",
+                                            "context-parallel-size",
+                                            "cp-comm-type",
+                                            "no-create-attention-mask-in-dataloader",
+                                            "use-distributed-optimizer",
+                                            "sequence-parallel",
+                                            "qk-layernorm",
+                                            "overlap-grad-reduce",
+                                            "overlap-param-gather",
+                                            "grad-reduce-in-bf16",
+                                            "recompute-granularity",
+                                            "recompute-method",
+                                            "recompute-num-layers",
+                                            "recompute-modules",
+                                            "cross-entropy-loss-fusion",
+                                            "no-gradient-accumulation-fusion",
+                                            "add-qkv-bias",
+                                            "ddp-bucket-size",
+                                            "account-for-embedding-in-pipeline-split",
+                                            "account-for-loss-in-pipeline-split",
+                                            "decoder-first-pipeline-num-layers",
+                                            "decoder-last-pipeline-num-layers",
+                                            "clip-grad"};
+  return kNames;
+}
+
+/// config.json of a model of those sizes: of Llama, Qwen2, Qwen3 or GPT-2.
+Json config_of(const Arguments& args, std::int64_t vocabulary) {
+  const std::int64_t hidden = args.number("hidden-size", 0), heads = args.number("num-attention-heads", 0);
+  if (args.text("position-embedding-type") == "learned_absolute")
+    return {{"model_type", "gpt2"},
+            {"n_embd", hidden},
+            {"n_inner", args.number("ffn-hidden-size", 4 * hidden)},
+            {"n_head", heads},
+            {"n_layer", args.number("num-layers", 0)},
+            {"n_positions", args.number("max-position-embeddings", 0)},
+            {"vocab_size", vocabulary},
+            {"resid_pdrop", std::stod(args.text("hidden-dropout", "0.1"))},
+            {"embd_pdrop", 0.1}};
+  Json config{{"model_type", "llama"},
+              {"hidden_size", hidden},
+              {"intermediate_size", args.number("ffn-hidden-size", 0)},
+              {"num_attention_heads", heads},
+              {"num_key_value_heads",
+               args.has("group-query-attention") ? args.number("num-query-groups", heads) : heads},
+              {"head_dim", args.number("kv-channels", heads > 0 ? hidden / heads : 0)},
+              {"num_hidden_layers", args.number("num-layers", 0)},
+              {"max_position_embeddings", args.number("max-position-embeddings", 0)},
+              {"rms_norm_eps", 1e-6},
+              {"vocab_size", vocabulary},
+              {"tie_word_embeddings", !args.has("untie-embeddings-and-output-weights")}};
+  if (args.has("add-qkv-bias")) config["model_type"] = "qwen2";
+  if (args.has("qk-layernorm")) config["model_type"] = "qwen3";
+  return config;
+}
+
+MegatronOptions options_of(const Arguments& args, Skip& skip) {
+  MegatronOptions options;
+  for (const MegatronSwitch& each : megatron_switches())
+    if (args.has(std::string(each.name))) options.*each.member = each.value;
+  options.sequence_parallel = options.sequence_parallel && args.number("tensor-model-parallel-size", 1) > 1;
+  options.runs_flash_attention = args.text("attention-backend") == "flash";
+  options.bucket_size = Elements(args.number("ddp-bucket-size", 0));
+  options.first_stage_layers = args.number("decoder-first-pipeline-num-layers", 0);
+  options.last_stage_layers = args.number("decoder-last-pipeline-num-layers", 0);
+  options.recomputes_attention =
+      !args.has("recompute-modules") || args.lists("recompute-modules", "core_attn");
+  options.recomputes_mlp = args.lists("recompute-modules", "mlp");
+  const std::int64_t layers = args.number("recompute-num-layers", 1);
+  if (args.text("recompute-method") == "block")
+    options.recomputed_layers = layers;
+  else if (layers > 1)
+    skip.add("recompute of several layers at a time");
+  return options;
+}
+
+/// Fills in the question of a row; what is not planned is noted in `skip`.
+std::optional<Setup> setup_of(const JsonReader& row, Skip& skip) {
+  const JsonReader options = row.at("options"), sizes = row.at("sizes");
+  if (!options.has("args")) {
+    skip.add("a schedule whose steps, with its command line, were not given");
+    return std::nullopt;
+  }
+  const Arguments args(options.at("args").text());
+  for (const auto& [name, values] : args.all())
+    if (!planned_arguments().contains(name)) skip.add("--" + name);
+  if (args.text("transformer-impl") != "transformer_engine") skip.add("layers of --transformer-impl local");
+  const auto size = [&](const char* key) { return sizes.at(key).integer(1, kMostRanks); };
+  if (args.text("cp-comm-type", "p2p") != "p2p") skip.add("--cp-comm-type " + args.text("cp-comm-type"));
+  if (size("vpp") > 1) skip.add("virtual stages");
+  if (size("ep") > 1) skip.add("expert parallelism");
+  if (args.number("num-query-groups", size("tp")) % size("tp") != 0) skip.add("divided key-value heads");
+  if (skip.any()) return std::nullopt;
+  const Json config = config_of(args, options.at("vocab").integer(1, kMostBytes));
+  std::optional<Model> model = model_at(JsonReader(config, row.place()), skip);
+  if (!model) return std::nullopt;
+  Setup setup{.model = *std::move(model), .rank = options.at("rank").integer(0, kMostRanks)};
+  setup.training = with_framework({}, Framework::megatron);
+  setup.training.sequence_length = options.at("seq").integer(1, kMostSequence);
+  setup.model.shape.dropout = std::stod(args.text("hidden-dropout", "0.1"));
+  Strategy& strategy = setup.strategy;
+  strategy.megatron = options_of(args, skip);
+  strategy.zero_stage = args.has("use-distributed-optimizer") ? 1 : 0;
+  strategy.layout = {
+      .tensor = size("tp"), .context = size("cp"), .shard = size("dp"), .pipeline = size("pp")};
+  strategy.micro_batch_size = options.at("mbs").integer(1, kMostBatch);
+  strategy.gradient_accumulation_steps = row.at("microbatches").integer(1, kMostBatch);
+  strategy.checkpointing =
+      parse_name<Checkpointing>("--recompute-granularity", args.text("recompute-granularity", "none"));
+  setup.cluster.gpus = setup.cluster.gpus_per_node = strategy.layout.world();
+  setup.cluster.gpu.compute_capability =
+      options.text_or("tag", "").find("cc=90") != std::string::npos ? "9.0" : "8.0";
+  if (skip.any()) return std::nullopt;
+  return setup;
+}
+
+Case row_case(const JsonReader& row, Measured measured, Kind kind) {
+  Case made{.id = row.at("id").text(), .kind = kind, .measured = std::move(measured)};
+  made.setup = setup_of(row, made.skip);
+  return made;
+}
+
+Phase phase_at(const std::string& name) {
+  if (name == "F") return Phase::forward;
+  return name == "B" || name == "grad_sync" ? Phase::backward : Phase::step;
+}
+
+std::optional<Operation> operation_of(const std::string& name) {
+  if (name == "isend") return Operation::send_recv;
+  if (name == "irecv") return std::nullopt;  // the peer's send is the call
+  if (name == "all_to_all_single") return Operation::all_to_all;
+  return parse_name<Operation>("op", name);
+}
+
+/// Returns the planner's phase of an operation: gradients that are reduced behind the backward belong to it.
+Phase phase_of(Operation operation, const std::string& name) {
+  return operation == Operation::reduce_scatter && name == "between" ? Phase::backward : phase_at(name);
+}
+
+/// Returns a sum over the step: [op, dtype, group, size, phase, count, elements in, elements out]; nothing
+/// for groups of one and for receives.
+std::optional<CallTally> summed_call(const JsonReader& list) {
+  const std::vector<JsonReader> fields = list.items();
+  const auto number = [&](std::size_t i) { return fields[i].integer(0, kMostBytes); };
+  const auto operation = operation_of(fields[0].text());
+  if (!operation || number(3) <= 1) return std::nullopt;
+  return CallTally{.operation = *operation,
+                   .dtype = fields[1].text(),
+                   .group_size = number(3),
+                   .phase = phase_of(*operation, fields[4].text()),
+                   .count = number(5),
+                   .elements = Elements(number(*operation == Operation::all_gather ? 7 : 6))};
+}
+
+/// True if the call's group, its third field, is a pipeline.
+bool is_between_stages(const JsonReader& call) { return call.items()[2].text() == "pp"; }
+
+/// Stages send hidden states forward and their gradients back between the passes, as many of one as of the
+/// other.
+void add_sends(const JsonReader& row, CallTally all, std::vector<CallTally>& calls) {
+  const std::int64_t stages = row.at("sizes").at("pp").integer(1, kMostRanks);
+  const std::int64_t stage = row.at("coordinates").at("pp").integer(0, kMostRanks);
+  const bool forward = stage + 1 < stages, backward = stage > 0;
+  if (forward && backward) all.count /= 2, all.elements = Elements(all.elements.value / 2);
+  for (const Phase each : {Phase::forward, Phase::backward}) {
+    if (!(each == Phase::forward ? forward : backward)) continue;
+    all.phase = each;
+    calls.push_back(all);
+  }
+}
+
+/// Returns the calls in order of issue: `order` lists phases with the number of a pattern, a list of [op,
+/// dtype, group, elements in, elements out, async, times, …]; a send's last entry names the peer, which is
+/// behind the rank where hidden states are sent.
+std::vector<CallTally> sequence_of(const JsonReader& row) {
+  std::map<std::string, std::int64_t> sizes;
+  for (const JsonReader& each : row.at("collectives").items())
+    sizes[each.items()[2].text()] = each.items()[3].integer(1, kMostRanks);
+  const std::vector<JsonReader> patterns = row.at("patterns").items();
+  const std::int64_t rank = row.at("options").at("rank").integer(0, kMostRanks);
+  std::vector<CallTally> sequence;
+  for (const JsonReader& entry : row.at("order").items()) {
+    const std::string label = entry.items()[0].text(), phase = label.substr(0, label.find('.'));
+    const auto pattern =
+        static_cast<std::size_t>(entry.items()[1].integer(0, static_cast<std::int64_t>(patterns.size()) - 1));
+    for (const JsonReader& each : patterns[pattern].items()) {
+      const std::vector<JsonReader> fields = each.items();
+      const auto operation = operation_of(fields[0].text());
+      const std::int64_t size = sizes[fields[2].text()];
+      if (!operation || size <= 1) continue;
+      const auto number = [&](std::size_t i) { return fields[i].integer(0, kMostBytes); };
+      CallTally call{.operation = *operation,
+                     .dtype = fields[1].text(),
+                     .group_size = size,
+                     .phase = phase_of(*operation, phase),
+                     .count = number(6),
+                     .elements = Elements(number(*operation == Operation::all_gather ? 4 : 3) * number(6))};
+      if (is_between_stages(each) && fields.back().raw().is_object())
+        call.phase =
+            fields.back().at("peer").integer(0, kMostRanks) > rank ? Phase::forward : Phase::backward;
+      append_folded(sequence, std::move(call));
+    }
+  }
+  return sequence;
+}
+
+}  // namespace
+
+std::vector<Case> read_megatron_steps(const JsonReader& rows) {
+  std::vector<Case> cases;
+  for (const JsonReader& row : rows.items()) {
+    const JsonReader measured = row.at("measured");
+    const JsonReader step = measured.at(measured.keys().back());
+    cases.push_back(row_case(row,
+                             MeasuredMemory{{bytes_figure(Statistic::requested, step.at("peak_requested")),
+                                             bytes_figure(Statistic::held, step.at("requested_before"))},
+                                            {}},
+                             Kind::step));
+  }
+  return cases;
+}
+
+std::vector<Case> read_megatron_schedules(const JsonReader& rows) {
+  std::vector<Case> cases;
+  for (const JsonReader& row : rows.items()) {
+    MeasuredSchedule schedule;
+    for (const JsonReader& each : row.at("collectives").items())
+      if (std::optional<CallTally> call = summed_call(each)) {
+        if (is_between_stages(each))
+          add_sends(row, *std::move(call), schedule.calls);
+        else
+          schedule.calls.push_back(*std::move(call));
+      }
+    schedule.sequence = sequence_of(row);
+    cases.push_back(row_case(row, std::move(schedule), Kind::schedule));
+  }
+  return cases;
+}
+
+void join_command_lines(std::vector<Document>& documents) {
+  std::map<std::string, const Json*> options;
+  for (const Document& each : documents)
+    if (each.format == Format::megatron_steps)
+      for (const Json& row : each.json)
+        if (row.contains("id") && row["id"].is_string() && row.contains("options"))
+          options[row["id"].get<std::string>()] = &row["options"];
+  for (Document& each : documents) {
+    if (each.format != Format::megatron_schedules) continue;
+    for (Json& row : each.json) {
+      if (!row.contains("id") || !row["id"].is_string() || !row.contains("options")) continue;
+      const auto steps = options.find(row["id"].get<std::string>());
+      if (steps != options.end() && !row["options"].contains("args")) row["options"] = *steps->second;
+    }
+  }
+}
+
+}  // namespace zplan::check

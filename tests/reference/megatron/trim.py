@@ -1,0 +1,37 @@
+"""Keeps of the recorded steps and schedules those that zplan plans, with the fields that it reads.
+
+usage: python3 trim.py STEPS SCHEDULES IDS   (IDS: a file with the ids to keep, one a line)"""
+import json
+import sys
+
+
+def kept(row, more):
+    options = {key: row["options"][key] for key in ("tag", "args", "vocab", "seq", "mbs", "rank")}
+    base = {key: row[key] for key in ("id", "model", "sizes", "coordinates", "microbatches")}
+    return {**base, "options": options, "effective": {}, **more}
+
+
+def write(path, rows):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("[\n" + ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows) + "\n]\n")
+
+
+def main():
+    steps, schedules, wanted = sys.argv[1:]
+    wanted = set(open(wanted, encoding="utf-8").read().split("\n"))
+    arguments, kept_steps, kept_schedules = {}, [], []
+    for row in json.load(open(steps, encoding="utf-8")):
+        arguments[row["id"]] = row["options"]
+        last = row["measured"][max(row["measured"])]
+        figures = {key: last[key] for key in ("requested_before", "peak_requested", "peak_phase")}
+        if row["id"] in wanted:
+            kept_steps.append(kept(row, {"measured": {max(row["measured"]): figures}}))
+    for row in json.load(open(schedules, encoding="utf-8")):
+        if row["id"] in wanted:
+            kept_schedules.append(kept({**row, "options": arguments[row["id"]]},
+                                       {key: row[key] for key in ("collectives", "patterns", "order")}))
+    write("steps.json", kept_steps)
+    write("schedules.json", kept_schedules)
+
+
+main()
