@@ -16,6 +16,7 @@
 #include "cli/report/fit_report.h"
 #include "cli/scenarios/scenario_plan.h"
 #include "models/base/json_reader.h"
+#include "planner/question/framework.h"
 
 namespace zplan {
 
@@ -170,7 +171,7 @@ Strategy what_ran(const Options& options, Question& q) {
     throw InputError("--micro-batch", "max with --oom", "accepted: the size that ran");
   if (space.tensor_parallel.empty()) space.tensor_parallel = {1};
   if (space.offloads.empty()) space.offloads = {Offload{}};
-  const bool has_one_stage = space.zero_stages.size() == 1 || q.training.framework == Framework::torch;
+  const bool has_one_stage = space.zero_stages.size() == 1 || spec(q.training.framework).stages.size() == 1;
   const Candidates found = has_one_stage ? candidates(q) : Candidates{};
   if (found.legal.size() == 1) return found.legal.front();
   if (!found.rejected.empty() && found.legal.empty())

@@ -60,6 +60,24 @@ void set_routing(Options& o, const std::string& text) {
     throw InputError("--routing", in_quotes(text), "accepted: balanced, or skew=S such as skew=2");
 }
 
+std::vector<std::string> megatron_words() {
+  std::vector<std::string> words{"none"};
+  for (const MegatronSwitch& each : megatron_switches()) words.emplace_back(each.name);
+  return words;
+}
+
+/// Switches replace those that are usual; "none": Megatron's own defaults.
+void set_megatron(Options& o, const std::string& text) {
+  MegatronOptions& options = o.space.megatron = {};
+  if (text == "none") return;
+  for (const std::string& each : parse_list("--megatron", text)) {
+    const auto found = std::ranges::find(megatron_switches(), std::string_view(each), &MegatronSwitch::name);
+    if (found == megatron_switches().end())
+      throw InputError("--megatron", in_quotes(each), accepted_words(each, megatron_words()));
+    options.*found->member = found->value;
+  }
+}
+
 void set_units(Options& o, const std::string& text) {
   if (text != "GiB" && text != "GB")
     throw InputError("--units", in_quotes(text), accepted_words(text, {"GiB", "GB"}));
@@ -219,13 +237,17 @@ const std::vector<OptionSpec>& option_table() {
   const Conditions kValues{{{"--objective"}, {"ppo"}}};
   const Conditions kDeepSpeed{
       {{"--framework"}, frameworks([](const FrameworkSpec& each) { return each.reads_ds_config; })}};
+  const Conditions kMegatronAlone{
+      {{"--framework"}, frameworks([](const FrameworkSpec& each) { return each.has_stages; })}};
   const Conditions kWithConfigs{
       {{"--framework"}, frameworks([](const FrameworkSpec& each) { return !each.config_file.empty(); })}};
-  const Conditions kStepsInBackward{
-      {{"--method"}, {"full"}},
-      {{"--framework"}, frameworks([](const FrameworkSpec& each) { return !each.reads_ds_config; })}};
-  const Conditions kShards{
-      {{"--framework"}, frameworks([](const FrameworkSpec& each) { return !each.sharded_instead; })}};
+  const Conditions kStepsInBackward{{{"--method"}, {"full"}},
+                                    {{"--framework"}, frameworks([](const FrameworkSpec& each) {
+                                       return !each.reads_ds_config && !each.has_stages;
+                                     })}};
+  const Conditions kShards{{{"--framework"}, frameworks([](const FrameworkSpec& each) {
+                              return !each.sharded_instead && !each.has_stages;
+                            })}};
   const Conditions kGathers{
       {{"--framework"}, frameworks([](const FrameworkSpec& each) { return each.gathers_at_modules; })}};
   const Condition kGivenSamples{
@@ -454,6 +476,14 @@ const std::vector<OptionSpec>& option_table() {
       {"--tp", "LIST", kSearch, kPlans | search | fit | check | lint, "Tensor parallel",
        "tensor-parallel degrees to consider, such as 1,4 [1 and powers of two up to a node]",
        integers(space(&SearchSpace::tensor_parallel), 1, kMostDegree, kDegrees), kNone, "", lint},
+      {"--pp", "LIST", kSearch, kPlans | search | fit | check, "Pipeline parallel",
+       "pipeline stages to consider (Megatron-Core), such as 1,4 [1 and powers of two that divide layers]",
+       integers(space(&SearchSpace::pipeline_parallel), 1, kMostDegree, kDegrees), kMegatronAlone},
+      {"--megatron", "LIST", kSearch, kPlans | search | fit | check, "Megatron-Core's switches",
+       "switches of Megatron-Core, by its own names without dashes; none: its own defaults "
+       "(docs/megatron.md) "
+       "[those of its recipes]",
+       special(OptionKind::text, set_megatron, megatron_words()), kMegatronAlone},
       {"--sp", "LIST", kSearch, kPlans | search | fit | check | lint, "Sequence parallel",
        "sequence-parallel degrees to consider (Ulysses: of DeepSpeed, or of ms-swift), such as 1,8 [1]",
        integers(space(&SearchSpace::sequence_parallel), 1, kMostDegree, kDegrees)},
@@ -486,7 +516,8 @@ const std::vector<OptionSpec>& option_table() {
        "as options; options given beside them win",
        files(at(&Options::recipe_files))},
       {"--framework", "NAME", kSearch, kPlans | search | fit | check | lint, "Framework",
-       "framework that shards the model: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU) [deepspeed]",
+       "framework that shards the model: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU), megatron "
+       "(Megatron-Core) [deepspeed]",
        framework()},
       {"--deepspeed-version", "V", kSearch, kPlans | search | compare | fit | lint, "DeepSpeed release",
        "DeepSpeed release that the config is for: 0.16 to 0.19, or one such as 0.18.3 [0.19]",

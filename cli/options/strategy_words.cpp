@@ -32,13 +32,13 @@ namespace {
 /// "offload" of "offload-all", "zero" of "zero3", "no-reshard" of itself; "fsdp" and "ddp" are of the kind of
 /// "zero", since there can be but one of them; "b" of "b4".
 std::string_view kind_of(std::string_view part) {
-  if (part == "fsdp" || part == "ddp") return "zero";
+  if (part == "fsdp" || part == "ddp" || part == kDistributedOptimizer) return "zero";
   if (part == "no-reshard") return part;
   if (from_name<Method>(part)) return "method";
   for (const std::string_view kind : {"tiled-mlp", "tiled-loss"})
     if (part.starts_with(kind)) return kind;
   for (const std::string_view kind : {"offload-", "checkpointing-", "checkpoint-offload-", "rotate-", "zero",
-                                      "tp", "sp", "cp", "ep", "replicas", "b", "a"})
+                                      "tp", "pp", "sp", "cp", "ep", "replicas", "b", "a"})
     if (part.starts_with(kind) && part.size() > kind.size()) return kind;
   return {};
 }
@@ -63,6 +63,10 @@ bool all_digits(std::string_view text) {
 
 /// The framework that a whole part names.
 bool take_framework(PinnedStrategy& strategy, std::string_view part) {
+  if (part == kDistributedOptimizer) {
+    strategy.framework = Framework::megatron, strategy.zero_stage = 1;
+    return true;
+  }
   if (part != "fsdp" && part != "ddp") return false;
   const bool fsdp = part == "fsdp";
   strategy.framework = fsdp ? Framework::fsdp : Framework::torch;
@@ -111,6 +115,7 @@ bool take_value(PinnedStrategy& strategy, std::string_view kind, std::string_vie
     return true;
   }
   if (kind == "tp") return take_degree(strategy.tensor_parallel, kind, value);
+  if (kind == "pp") return take_degree(strategy.pipeline_parallel, kind, value);
   if (kind == "sp") return take_degree(strategy.sequence_parallel, kind, value);
   if (kind == "cp") return take_degree(strategy.context_parallel, kind, value);
   if (kind == "ep") return take_degree(strategy.expert_parallel, kind, value);
@@ -183,6 +188,7 @@ LongContext merged(LongContext given, const LongContext& named) {
 SearchSpace pinned(SearchSpace space, const PinnedStrategy& strategy) {
   space.zero_stages = {strategy.zero_stage};
   space.tensor_parallel = {strategy.tensor_parallel};
+  if (spec(strategy.framework).has_stages) space.pipeline_parallel = {strategy.pipeline_parallel};
   space.sequence_parallel = {strategy.sequence_parallel};
   space.context_parallel = {strategy.context_parallel};
   space.expert_parallel = {strategy.expert_parallel};
@@ -197,9 +203,12 @@ SearchSpace pinned(SearchSpace space, const PinnedStrategy& strategy) {
 }
 
 OptionChanges sharding_options(const Strategy& s) {
-  return {{"--zero", fmt::format("{}", s.zero_stage)},
-          {"--tp", fmt::format("{}", s.layout.tensor)},
-          {"--offload", std::string(to_name(Offload{s.offload_optimizer, s.offload_parameters}))}};
+  OptionChanges options{
+      {"--zero", fmt::format("{}", s.zero_stage)},
+      {"--tp", fmt::format("{}", s.layout.tensor)},
+      {"--offload", std::string(to_name(Offload{s.offload_optimizer, s.offload_parameters}))}};
+  if (s.megatron) options.emplace_back("--pp", fmt::format("{}", s.layout.pipeline));
+  return options;
 }
 
 OptionChanges strategy_options(const Strategy& s) {

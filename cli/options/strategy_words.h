@@ -13,9 +13,10 @@
 namespace zplan {
 
 /// A strategy as plan_id writes it: "zero3", "tp8+zero1", "zero2+offload-optimizer",
-/// "zero3+checkpointing-none", "fsdp", "fsdp+no-reshard", "ddp", "sp8+zero3+tiled-loss", "cp4+fsdp"; and what
-/// else is pinned with it: "zero3+b4" (micro-batch), "zero3+a8" (micro-batches per step), "lora+zero2"
-/// (method).
+/// "zero3+checkpointing-none", "fsdp", "fsdp+no-reshard", "ddp", "tp4+pp2+distopt" (Megatron-Core),
+/// "sp8+zero3+tiled-loss", "cp4+fsdp"; and what else is pinned with it: "zero3+b4" (micro-batch), "zero3+a8"
+/// (micro-batches per step), "lora+zero2" (method).
+inline constexpr std::string_view kDistributedOptimizer = "distopt";
 struct PinnedStrategy {
   Framework framework{Framework::deepspeed};
   int zero_stage{};
@@ -26,6 +27,7 @@ struct PinnedStrategy {
   std::optional<Method> method{};
   std::int64_t sequence_parallel{1}, context_parallel{1}, expert_parallel{1}, replicas{1};
   LongContext long_context{};
+  std::int64_t pipeline_parallel{1};
   bool operator==(const PinnedStrategy&) const = default;
 };
 

@@ -503,6 +503,22 @@ std::string peak_of(const Plan& plan) {
   return {};
 }
 
+/// Returns what each stage of a pipeline needs, which of them most, and which is through last; empty for one
+/// stage.
+std::string stages_of(const Plan& plan, const Question& q) {
+  constexpr std::size_t kMostListed = 8;
+  if (plan.ranks.size() == 1) return {};
+  std::vector<std::string> needs;
+  for (const RankPlan& each : plan.ranks) {
+    const std::string text = format_bytes(each.memory.required, q.unit);
+    needs.push_back(&each == &plan.ranks.back() ? text : text.substr(0, text.find(' ')));
+  }
+  if (needs.size() > kMostListed)
+    needs = {needs.front(), needs[1], "…", needs[needs.size() - 2], needs.back()};
+  return fmt::format("{}: stage {} needs most, stage {} is through last", fmt::join(needs, ", "),
+                     plan.neediest().place.stage, plan.slowest().place.stage);
+}
+
 std::string assumed_text(const Report& report, const std::vector<HeaderBlock>& blocks) {
   std::vector<std::string> parts;
   const Question& q = report.question;
@@ -570,11 +586,12 @@ void add_next(Document& doc, const Report& report, const Screen& screen, std::si
   std::erase_if(all, [](const std::string& each) {
     return each.starts_with("activation checkpointing is the training script's");
   });
+  const std::string_view between = spec(plan->framework).has_stages ? " " : ", ";
   if (report.options.recipes.empty())
     add_cut(doc, "  Script   ",
-            fmt::format(
-                "{}",
-                fmt::join(script_calls(script_of(*plan, report), report.question.training.objective), ", ")),
+            fmt::format("{}",
+                        fmt::join(script_calls(script_of(*plan, report), report.question.training.objective),
+                                  between)),
             screen, notes + 2);
   const std::string_view first = report.options.recipes.empty() ? "           " : "  Script   ";
   for (std::size_t i = 0; i < std::min(notes, all.size()); ++i)
@@ -594,6 +611,8 @@ Document brief_of_extent(const Report& report, const Screen& screen, const Exten
   doc.line();
   if (const std::string peak = peak_of(leading_plan(report)); !peak.empty())
     add_cut(doc, "  Peak     ", peak, screen, 2);
+  if (const std::string stages = stages_of(leading_plan(report), report.question); !stages.empty())
+    add_cut(doc, "  Stages   ", stages, screen, 2);
   add_reasons(doc, report, extent.reasons);
   if (const HeaderBlock* training = block_named(blocks, "Training"))
     add_cut(doc, "  Trains   ", training->lines.front(), screen, 2);

@@ -8,6 +8,7 @@
 
 #include "cli/recipes/trainer_keys.h"
 #include "cli/report/report.h"
+#include "planner/frameworks/launch/launch.h"
 #include "planner/question/framework.h"
 #include "planner/question/rollout.h"
 
@@ -229,9 +230,26 @@ std::vector<ScriptSetting> of_recipe(const Plan& plan, const Question& q, const 
   return all;
 }
 
+/// Returns the arguments of Megatron's own script, which say all that a plan assumes.
+std::vector<ScriptSetting> of_megatron(const Plan& plan, const Question& question) {
+  constexpr std::string_view kScript = "pretrain_gpt.py ";
+  const std::string line = launch_lines(plan, question).torchrun;
+  std::vector<ScriptSetting> all;
+  for (std::size_t at = line.find(kScript) + kScript.size(); at < line.size();) {
+    const std::size_t end = std::min(line.find(" --", at), line.size());
+    const std::string text = line.substr(at, end - at);
+    const std::size_t space = text.find(' ');
+    all.push_back({ScriptPlace::code, text.substr(0, space),
+                   space == std::string::npos ? std::string() : text.substr(space + 1), text});
+    at = end + 1;
+  }
+  return all;
+}
+
 }  // namespace
 
 std::vector<ScriptSetting> script_settings(const Plan& plan, const Question& question, const Recipe* recipe) {
+  if (spec(plan.framework).has_stages) return of_megatron(plan, question);
   const bool has_keys = recipe != nullptr && recipe->format != RecipeFormat::accelerate;
   return has_keys ? of_recipe(plan, question, *recipe) : of_script(plan, question);
 }

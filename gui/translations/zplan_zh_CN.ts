@@ -1778,6 +1778,22 @@
         <translation>输出层与损失按 N 段词元逐段计算（ALST）[整体]</translation>
     </message>
     <message>
+        <source>Pipeline parallel</source>
+        <translation>阶段并行</translation>
+    </message>
+    <message>
+        <source>Megatron-Core&apos;s switches</source>
+        <translation>Megatron-Core 的开关</translation>
+    </message>
+    <message>
+        <source>pipeline stages to consider (Megatron-Core), such as 1,4 [1 and powers of two that divide layers]</source>
+        <translation>阶段并行度 (Megatron-Core)，如 1,4 [1 和能整除层数的 2 的幂]</translation>
+    </message>
+    <message>
+        <source>switches of Megatron-Core, by its own names without dashes; none: its own defaults (docs/megatron.md) [those of its recipes]</source>
+        <translation>Megatron-Core 的开关，按它自己的名称，不带连字符；none：它自己的默认值（docs/megatron.md）[推荐的写法]</translation>
+    </message>
+    <message>
         <source>Tensor parallel</source>
         <translation>张量并行</translation>
     </message>
@@ -2134,8 +2150,8 @@
         <translation>完全按这份 DeepSpeed 配置规划；其中未定的由选项补足</translation>
     </message>
     <message>
-        <source>framework that shards the model: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU) [deepspeed]</source>
-        <translation>按谁的切分方式规划：deepspeed、fsdp (FSDP2)、torch（DDP 或单块 GPU）[deepspeed]</translation>
+        <source>framework that shards the model: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU), megatron (Megatron-Core) [deepspeed]</source>
+        <translation>按谁的切分方式规划：deepspeed、fsdp (FSDP2)、torch（DDP 或单块 GPU）、megatron (Megatron-Core) [deepspeed]</translation>
     </message>
     <message>
         <source>DeepSpeed release that the config is for: 0.16 to 0.19, or one such as 0.18.3 [0.19]</source>

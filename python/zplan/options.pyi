@@ -110,6 +110,8 @@ class _OfPlanSearchCompareHardwareCompareFitLint(TypedDict, total=False):
 
 class _OfPlanSearchHardwareCompareFitCheck(TypedDict, total=False):
     zero: Integers
+    pp: Integers
+    megatron: str
     cp: Integers
     ep: Integers
     dp_replicate: Integers
@@ -119,7 +121,7 @@ class _OfPlanSearchHardwareCompareFitCheck(TypedDict, total=False):
 class _OfPlanSearchHardwareCompareFitLintCheck(TypedDict, total=False):
     tp: Integers
     sp: Integers
-    framework: Literal["deepspeed", "fsdp", "torch"]
+    framework: Literal["deepspeed", "fsdp", "torch", "megatron"]
 
 class _OfPlanSearchCompareHardwareCompareFitCheck(TypedDict, total=False):
     routing: str

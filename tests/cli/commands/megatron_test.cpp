@@ -1,0 +1,96 @@
+// Questions about Megatron-Core as they are typed.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/cli/support.h"
+
+namespace zplan::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kLarge =
+    "--model meta-llama/Llama-3.1-405B --gpus 512 --nodes 64 --gpu H100-SXM-80GB --framework megatron "
+    "--global-batch 512 --seq 8k";
+const std::string kMachine = "--model 8B --gpus 8 --gpu H100-SXM-80GB --framework megatron --seq 8k";
+const std::string kSmall = kMachine + " --global-batch 64";
+
+std::int64_t required_at(const json& stage) { return stage.at("required").get<std::int64_t>(); }
+
+TEST(Megatron, ReportsEveryStage) {
+  const json plan = report(kLarge + " --tp 8 --pp 16 --zero 1").at("plans")[0];
+  EXPECT_EQ(plan.at("id"), "tp8+pp16+distopt");
+  const json& stages = plan.at("stages");
+  ASSERT_EQ(stages.size(), 16U);
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    EXPECT_EQ(stages[i].at("stage"), i);
+    most = std::max(most, required_at(stages[i]));
+  }
+  EXPECT_EQ(plan.at("memory").at("required"), most);
+  // The first stages hold the activations of most micro-batches.
+  EXPECT_GT(required_at(stages[1]), required_at(stages[14]));
+  EXPECT_EQ(plan.at("strategy").at("pipeline_parallel"), 16);
+  EXPECT_THAT(plan.at("strategy").at("megatron").dump(), HasSubstr("account-for-loss-in-pipeline-split"));
+  EXPECT_TRUE(plan.at("fits"));
+}
+
+TEST(Megatron, NamesTheNeediestStageAndTheArguments) {
+  const std::string text = in_process(kSmall + " --tp 2 --pp 2 --zero 1").out;
+  EXPECT_THAT(text, HasSubstr("needs most"));
+  EXPECT_THAT(text, HasSubstr("--tensor-model-parallel-size 2"));
+  EXPECT_THAT(text, HasSubstr("--pipeline-model-parallel-size 2"));
+  EXPECT_THAT(text, Not(HasSubstr("TrainingArguments")));
+}
+
+TEST(Megatron, AFewMicroBatchesLeaveStagesWaiting) {
+  const auto step = [](const std::string& more) {
+    return report(kMachine + " --pp 4 --tp 1 --zero 1 --checkpointing full --global-batch " + more)
+        .at("plans")[0]
+        .at("time")
+        .at("tokens_per_second")
+        .get<double>();
+  };
+  // Two ranks a stage: 4 micro-batches a rank wait 3/4 of their time, 32 wait 3/32.
+  EXPECT_GT(step("64"), 1.4 * step("8"));
+}
+
+TEST(Megatron, RefusesWhatMegatronCannotRun) {
+  EXPECT_EQ(in_process(kSmall + " --pp 3").status, 2);
+  const auto odd = in_process("--model 8B --gpus 12 --mem 80 --framework megatron --pp 3 --tp 1");
+  EXPECT_EQ(odd.status, 2);
+  EXPECT_THAT(odd.err, HasSubstr("32 layers are not divisible by 3 pipeline stages"));
+  const auto word = in_process(kSmall + " --megatron overlap-grads");
+  EXPECT_EQ(word.status, 2);
+  EXPECT_THAT(word.err, HasSubstr("overlap-grad-reduce"));
+  EXPECT_EQ(in_process("--model 8B --gpus 8 --mem 80 --pp 2").status, 2);
+  EXPECT_EQ(in_process("--model Qwen3-30B-A3B --gpus 8 --mem 80 --framework megatron").status, 2);
+  EXPECT_EQ(in_process("--model google/gemma-2-9b --gpus 8 --mem 80 --framework megatron").status, 2);
+  for (const std::string more :
+       {"--zero 3", "--offload all", "--kernels liger", "--fused-loss", "--method lora", "--attention eager",
+        "--no-master-weights", "--sp 2", "--optimizer lion"})
+    EXPECT_EQ(in_process(kSmall + " " + more).status, 2) << more;
+}
+
+TEST(Megatron, IsNotTriedUnasked) {
+  for (const json& each : report("search --model 8B --gpus 8 --mem 80").at("search").at("families"))
+    EXPECT_NE(each.value("framework", ""), "megatron");
+}
+
+TEST(Megatron, SwitchesChangeWhatIsHeld) {
+  const auto required = [](const std::string& more) {
+    return required_at(report(kSmall + " --tp 1 --pp 1 --zero 1" + more).at("plans")[0].at("memory"));
+  };
+  // Sums of gradients of half the size, against fp32 copies of a rank's share of them.
+  EXPECT_LT(required(" --megatron grad-reduce-in-bf16,no-create-attention-mask-in-dataloader"),
+            required(" --megatron no-create-attention-mask-in-dataloader"));
+  EXPECT_GT(required(" --megatron cross-entropy-loss-fusion,no-create-attention-mask-in-dataloader"),
+            required(" --megatron no-create-attention-mask-in-dataloader"));
+}
+
+}  // namespace
+}  // namespace zplan::test
