@@ -220,7 +220,8 @@ Estimate PlanFamily::estimate_of_stages(std::int64_t micro_batch_size, std::int6
   Strategy strategy = strategy_;
   strategy.micro_batch_size = micro_batch_size, strategy.gradient_accumulation_steps = accumulation;
   const Plan plan = context_.outline(strategy);
-  Estimate result{.micro_batch_size = micro_batch_size, .gradient_accumulation_steps = accumulation};
+  Estimate result;
+  result.micro_batch_size = micro_batch_size, result.gradient_accumulation_steps = accumulation;
   result.required_low = plan.memory().required_low;
   result.host = most_on_host(plan.moments);
   result.step = plan.time.step, result.tokens_per_second = plan.time.tokens_per_second;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "planner/question/framework.h"
 #include "planner/search/candidates.h"
 
 namespace zplan {
@@ -57,18 +58,22 @@ std::int64_t longest_sequence(const Question& q) {
 }
 
 /// Lengths that all ranks that divide a sample's tokens do divide.
-std::int64_t token_step(const SearchSpace& space) {
+std::int64_t token_step(const Question& q) {
+  const SearchSpace& space = q.space;
   std::int64_t step = 1;
   for (const std::int64_t degree : space.sequence_parallel) step = std::lcm(step, degree);
   for (const std::int64_t degree : space.context_parallel)
     if (degree > 1) step = std::lcm(step, 2 * degree);
+  // Megatron-Core's tensor-parallel ranks divide the tokens between layers.
+  if (spec(q.training.framework).has_stages)
+    for (const std::int64_t degree : tensor_parallel_degrees(q)) step = std::lcm(step, degree);
   return step;
 }
 
 Scale scale_of(const OpenQuestion& open, Solve solve) {
   switch (solve) {
     case Solve::sequence: {
-      const std::int64_t step = token_step(open.question.space);
+      const std::int64_t step = token_step(open.question);
       return counted(longest_sequence(open.question) / step, step);
     }
     case Solve::model: return counted(kMostModelSteps, kModelStep);
@@ -143,6 +148,7 @@ Question pinned_to(Question question, const Family& family) {
   question.space.sequence_parallel = {family.of_model.sequence};
   question.space.context_parallel = {family.of_model.context};
   question.space.expert_parallel = {family.of_model.expert};
+  question.space.pipeline_parallel = {family.of_model.pipeline};
   question.space.offloads = {{family.offload_optimizer, family.offload_parameters}};
   return question;
 }

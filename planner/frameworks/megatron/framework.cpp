@@ -241,7 +241,13 @@ const FrameworkSpec& megatron_spec() {
       .adapt = adapt_to_megatron,
       .check = check_megatron,
       .sharding_name = [](const Strategy& s) { return std::string(s.zero_stage == 1 ? "distopt" : "ddp"); },
-      .warnings = [](const Training&) { return Reasons{}; },
+      .warnings =
+          [](const Training&) {
+            return Reasons{
+                "no measured run of Megatron-Core was compared with its plans: ranges of memory and time are "
+                "those "
+                "of other frameworks"};
+          },
       .strategy_warnings = megatron_warnings,
       .replication = megatron_replication,
       .shard = megatron_shard,
