@@ -236,12 +236,12 @@ Tensor fused_attention(Program& p, const Tensor& q, const Tensor& k, const Tenso
   node->backward = [&p, &torch, kept_q = torch.save(q), kept_k = torch.save(k), kept_v = torch.save(value),
                     kept = torch.save(result), sums = torch.save(statistics),
                     work = attention_work(p)](Tensors& gradients) {
-    const Tensor query = kept_q.get(), key = kept_k.get(), value = kept_v.get(), held = kept.get(),
+    const Tensor query = kept_q.get(), key = kept_k.get(), held_v = kept_v.get(), held = kept.get(),
                  held_sums = sums.get();
     Tensors outputs(3);
     outputs[0] = fresh(torch, query.layout.sizes, gradients[0].type);
     outputs[1] = fresh(torch, key.layout.sizes, gradients[0].type);
-    outputs[2] = fresh(torch, value.layout.sizes, gradients[0].type);
+    outputs[2] = fresh(torch, held_v.layout.sizes, gradients[0].type);
     torch.attend(work * 2.5, true);
     pass_backward(p);
     return outputs;

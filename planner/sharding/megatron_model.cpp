@@ -17,6 +17,12 @@ bool has(const std::vector<Tensor>& tensors, TensorRole role, std::string_view e
       tensors, [&](const Tensor& each) { return each.role == role && each.name.ends_with(ending); });
 }
 
+Tensor tensor_of(std::string name, std::vector<std::int64_t> shape, TensorRole role) {
+  Tensor tensor;
+  tensor.name = std::move(name), tensor.shape = std::move(shape), tensor.role = role;
+  return tensor;
+}
+
 /// Makes the tensors of one kind of layer.
 class LayerOf {
  public:
@@ -52,11 +58,8 @@ class LayerOf {
 
   void add(std::string name, std::vector<std::int64_t> shape, TensorRole role, TensorParallelSplit split,
            std::int64_t units) {
-    Tensor tensor{.name = "decoder.layers.{}." + std::move(name),
-                  .shape = std::move(shape),
-                  .role = role,
-                  .split = split,
-                  .split_units = units};
+    Tensor tensor = tensor_of("decoder.layers.{}." + std::move(name), std::move(shape), role);
+    tensor.split = split, tensor.split_units = units;
     made_.tensors.push_back(std::move(tensor));
   }
   void add_norm(const std::string& module, std::int64_t size, bool biased) {
@@ -82,7 +85,7 @@ class LayerOf {
 };
 
 Tensor table(std::string name, std::int64_t rows, std::int64_t width, TensorRole role) {
-  Tensor tensor{.name = std::move(name), .shape = {rows, width}, .role = role};
+  Tensor tensor = tensor_of(std::move(name), {rows, width}, role);
   if (role != TensorRole::position_embedding)
     tensor.split = TensorParallelSplit::vocabulary, tensor.split_units = rows;
   if (role == TensorRole::head) tensor.linear = Linear{.in_features = width, .out_features = rows};
@@ -111,10 +114,9 @@ Model megatron_model(const Model& model, std::int64_t tensor_parallel) {
     inventory.before.push_back(
         table("embedding.position_embeddings.weight", learned, h, TensorRole::position_embedding));
   for (LayerKind& each : inventory.kinds) each = LayerOf(shape, each).take();
-  inventory.after = {{.name = "decoder.final_layernorm.weight", .shape = {h}, .role = TensorRole::norm}};
+  inventory.after = {tensor_of("decoder.final_layernorm.weight", {h}, TensorRole::norm)};
   if (biased_norm)
-    inventory.after.push_back(
-        {.name = "decoder.final_layernorm.bias", .shape = {h}, .role = TensorRole::norm});
+    inventory.after.push_back(tensor_of("decoder.final_layernorm.bias", {h}, TensorRole::norm));
   if (!shape.tied_embeddings)
     inventory.after.push_back(table("output_layer.weight", shape.vocabulary_size, h, TensorRole::head));
   inventory.buffers = {};
