@@ -194,8 +194,8 @@ OptionType gpus() {
   OptionType type = option_types::integer(cluster(&ClusterRequest::gpus), 1, kMostGpus);
   type.set = [read = type.set](Options& options, std::string_view option, const std::string& given) {
     const std::size_t digits = given.find_first_not_of("0123456789");
-    const bool is_joined =
-        digits != 0 && digits + 1 < given.size() && (given[digits] == 'x' || given[digits] == 'X');
+    const bool is_joined = digits != std::string::npos && digits != 0 && digits + 1 < given.size() &&
+                           (given[digits] == 'x' || given[digits] == 'X');
     if (is_joined)
       throw InputError(std::string(option), in_quotes(given),
                        fmt::format("accepted: a whole number; {} {} --gpu {}", option,
