@@ -79,8 +79,8 @@ TEST(AdviceJson, QloraIsOfferedWhereAdaptersDoNotFit) {
   const json pinned = report(command.substr(std::string("zplan ").size()));
   EXPECT_EQ(pinned["recommended"], offer["plan"]["id"]);
   // All weights that were asked for by name stay.
-  for (const json& each :
-       report("--model 70B --method full --gpus 2 --gpu RTX-4090-24GB")["advice"]["offers"])
+  const json full = report("--model 70B --method full --gpus 2 --gpu RTX-4090-24GB");
+  for (const json& each : full["advice"]["offers"])
     EXPECT_THAT(each["command"].get<std::string>(), Not(HasSubstr("lora")));
 }
 
