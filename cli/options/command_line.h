@@ -38,7 +38,7 @@ struct GivenOption {
 /// "zplan --model 8B …" for a POSIX shell.
 [[nodiscard]] std::string command_line(const std::vector<std::string>& arguments);
 
-/// Returns the command that plans what `search` or `fit` was asked, with `changes`.
+/// Returns the `zplan plan` command line of a `search` or `fit` command, with `changes` applied.
 [[nodiscard]] std::string plan_command_line(const std::vector<std::string>& arguments,
                                             const OptionChanges& changes);
 

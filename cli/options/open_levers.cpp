@@ -46,7 +46,7 @@ std::optional<Searched> as_search(std::vector<std::string> arguments, const Envi
 Scope search_scope(const Options& options, const SearchSpace& space) {
   Scope scope;
   scope.frameworks.clear();
-  // Megatron-Core runs layers of its own, in scripts of its own: it is planned where it is asked for.
+  // Megatron-Core replaces both the model code and the training script, so only --framework selects it.
   for (const auto& [framework, name] : EnumNames<Framework>::table)
     if (!spec(framework).has_stages) scope.frameworks.push_back(framework);
   if (options.has("--framework")) scope.frameworks = {options.training.framework};

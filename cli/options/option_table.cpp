@@ -189,7 +189,7 @@ OptionType framework() {
   return type;
 }
 
-/// A number of GPUs; "2x4090" is told apart, which two options say.
+/// Reads the number of GPUs. Text such as "2x4090" is refused with the two options that express it.
 OptionType gpus() {
   OptionType type = option_types::integer(cluster(&ClusterRequest::gpus), 1, kMostGpus);
   type.set = [read = type.set](Options& options, std::string_view option, const std::string& given) {

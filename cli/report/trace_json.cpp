@@ -111,7 +111,7 @@ class TraceWriter {
             {"pg_count", count},
             {"pg_config", std::move(groups)}};
   }
-  /// Returns the note that the figures are predicted: without it a trace could be taken for a measurement.
+  /// Returns the fields that mark the trace as a prediction, because its format is that of recorded traces.
   [[nodiscard]] Json about() const {
     return {{"predicted", true},
             {"zplan_version", std::string(version())},

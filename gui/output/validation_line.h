@@ -10,7 +10,7 @@ class QToolButton;
 
 namespace zplan::gui {
 
-/// One line about what figures were validated against. A click or a key opens the sentences behind it.
+/// Shows in one line which measurements validate the figures. A click or a key opens the full explanation.
 class ValidationLine : public QWidget {
   Q_OBJECT
 

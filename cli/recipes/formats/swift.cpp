@@ -127,7 +127,7 @@ RecipeOptions tuner(const RecipePlace& place) {
   return options;
 }
 
-/// Returns the rank of LoRA and of what is trained beside it; other tuners have ranks of their own.
+/// Returns `lora_rank` for LoRA, LongLoRA and full training; kOtherTuners sets the rank of the other tuners.
 RecipeOptions rank_of_lora(const RecipePlace& place) {
   const std::string name = tuner_of(place);
   const bool has_rank = name.starts_with("lora") || name == "longlora" || name == "full";
