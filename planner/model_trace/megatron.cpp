@@ -7,6 +7,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "planner/model_trace/operators.h"
@@ -47,6 +48,23 @@ Tensor scatter(Program& p, const Tensor& x, TensorCall call) {
 /// A product of all tokens with a weight [out, in], or with its transpose.
 void multiply(Program& p, std::int64_t in, std::int64_t out) {
   p.torch.compute(product_of(p.sizes.tokens(), in, out, DType::bf16));
+}
+
+/// Starts the sum of ranks' gradients of a column-parallel layer's input, which runs beside the product of
+/// the weight's gradient, and returns this rank's part. `await_input_gradient` waits for it.
+Tensor reduce_input_gradient(Program& p, Tensor gradient) {
+  if (divides_tokens(p)) {
+    gradient = scatter(p, gradient, TensorCall::scattered_gradients);
+    p.torch.recorder().await(TensorCall::gathered_again);
+  } else if (divides_tensors(p)) {
+    p.torch.recorder().communicate(TensorCall::reduced_gradients, gradient.bytes());
+  }
+  return gradient;
+}
+void await_input_gradient(Program& p) {
+  if (divides_tensors(p))
+    p.torch.recorder().await(divides_tokens(p) ? TensorCall::scattered_gradients
+                                               : TensorCall::reduced_gradients);
 }
 
 /// The gradient of a weight: without memory where the product adds it to the framework's sums.
@@ -127,18 +145,11 @@ Tensor norm_and_linear(Program& p, const Parameters& of, const std::string& modu
     Tensor all = divides_tokens(p) ? gather(p, held_normed, TensorCall::gathered_again) : held_normed;
     Tensor gradient = fresh(torch, of_tokens(p, in), gradients[0].type);
     multiply(p, out, in);
-    if (divides_tokens(p)) {
-      gradient = scatter(p, gradient, TensorCall::scattered_gradients);
-      torch.recorder().await(TensorCall::gathered_again);
-    } else if (divides_tensors(p)) {
-      torch.recorder().communicate(TensorCall::reduced_gradients, gradient.bytes());
-    }
+    gradient = reduce_input_gradient(p, std::move(gradient));
     outputs[3] = weight_gradient(p, weight);
     if (has_bias) outputs[4] = fresh(torch, {out}, weight.type), torch.drop_kernel();
     all.reset(), held_normed.reset();
-    if (divides_tensors(p))
-      torch.recorder().await(divides_tokens(p) ? TensorCall::scattered_gradients
-                                               : TensorCall::reduced_gradients);
+    await_input_gradient(p);
     outputs[0] = fresh(torch, held.layout.sizes, gradient.type);
     outputs[1] = fresh(torch, size, gradient.type);
     if (centred) outputs[2] = fresh(torch, size, gradient.type);
@@ -403,16 +414,9 @@ Tensor head(Program& p, const Parameter& weight, const Tensor& x) {
     gather_again(TensorCall::gathered_again);
     Tensor gradient = fresh(torch, of_tokens(p, in), gradients[0].type);
     torch.multiply(false, product_of(rows, out, in, gradient.type));
-    const TensorCall call =
-        divides_tokens(p) ? TensorCall::scattered_gradients : TensorCall::reduced_gradients;
-    if (divides_tokens(p)) {
-      gradient = scatter(p, gradient, call);
-      torch.recorder().await(TensorCall::gathered_again);
-    } else if (divides_tensors(p)) {
-      torch.recorder().communicate(call, gradient.bytes());
-    }
+    gradient = reduce_input_gradient(p, std::move(gradient));
     outputs[1] = weight_gradient(p, weight);
-    if (divides_tensors(p)) torch.recorder().await(call);
+    await_input_gradient(p);
     outputs[0] = std::move(gradient);
     return outputs;
   };
@@ -435,7 +439,7 @@ Tensor token_losses(Program& p, const Tensor& logits) {
   torch.end_kernel();
   {
     const Tensor maxima = torch.operate({&wide}, Layout::contiguous(tokens), DType::fp32);
-    exchange(TensorCall::largest_logits, numbers);
+    exchange(TensorCall::token_maxima, numbers);
   }
   torch.change(wide);
   Tensor copy = fused ? fresh(torch, logits.layout.sizes, DType::fp32) : Tensor{};

@@ -59,7 +59,6 @@ enum class TensorCall : std::uint8_t {
   reduced_gradients,     ///< tensor parallel (Megatron): an input's gradient, beside the weight's product
   batch_tokens,          ///< Megatron: a tensor of token numbers of the batch, from the group's first rank
   batch_weights,         ///< Megatron: the batch's loss mask, likewise
-  largest_logits,        ///< Megatron's vocabulary-parallel loss: maxima
   stage_output,          ///< pipeline: hidden states to the next stage
   stage_gradient         ///< pipeline: their gradient back to the stage before
 };

@@ -96,7 +96,7 @@ Tensor table(std::string name, std::int64_t rows, std::int64_t width, TensorRole
 
 std::int64_t padded_vocabulary(std::int64_t vocabulary, std::int64_t tensor_parallel) {
   const std::int64_t multiple = kVocabularyMultiple * tensor_parallel;
-  return (vocabulary + multiple - 1) / multiple * multiple;
+  return divide_up(vocabulary, multiple) * multiple;
 }
 
 Model megatron_model(const Model& model, std::int64_t tensor_parallel) {

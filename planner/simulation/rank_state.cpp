@@ -317,8 +317,6 @@ TensorCallAbout about(TensorCall call) {
       return {Operation::all_reduce, Group::tensor, "column-split input gradients", model, true};
     case TensorCall::batch_tokens: return {Operation::broadcast, Group::tensor, "batch", int64};
     case TensorCall::batch_weights: return {Operation::broadcast, Group::tensor, "loss mask", fp32};
-    case TensorCall::largest_logits:
-      return {Operation::all_reduce, Group::tensor, "vocabulary-parallel loss", fp32};
     case TensorCall::stage_output: return {Operation::send_recv, Group::pipeline, "hidden states", model};
     case TensorCall::stage_gradient:
       return {Operation::send_recv, Group::pipeline, "gradients of hidden states", model};

@@ -11,10 +11,6 @@ namespace {
 constexpr std::int64_t kParameterAlignment = 64, kBucketAlignment = 128;
 constexpr std::int64_t kLeastBucket = 40'000'000, kBucketOfRank = 1'000'000;
 
-std::int64_t up(std::int64_t value, std::int64_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
-
 /// Cuts the buffer while parameters are added.
 class Cutter {
  public:
@@ -22,7 +18,7 @@ class Cutter {
       : rules_(rules), alignment_(std::lcm(rules.ranks, kBucketAlignment)) {}
 
   void add(std::size_t tensor, std::int64_t elements, bool alone) {
-    if (rules_.divided) next_ = up(next_, kParameterAlignment);
+    if (rules_.divided) next_ = divide_up(next_, kParameterAlignment) * kParameterAlignment;
     if (alone && !open_.parameters.empty()) close();
     const std::int64_t end = next_ + elements;
     open_.parameters.push_back({tensor, next_, end});
@@ -37,7 +33,7 @@ class Cutter {
 
  private:
   void close() {
-    if (rules_.divided) next_ = up(next_, alignment_);
+    if (rules_.divided) next_ = divide_up(next_, alignment_) * alignment_;
     open_.end = next_;
     made_.push_back(std::exchange(open_, Bucket{.begin = next_, .parameters = {}}));
   }
@@ -81,8 +77,11 @@ Elements buffer_size(const std::vector<Bucket>& buckets) {
   return buckets.empty() ? Elements{} : Elements(buckets.back().end);
 }
 
-std::vector<Elements> owned_pieces(const std::vector<Bucket>& buckets, std::int64_t rank,
-                                   std::int64_t ranks) {
+std::vector<Elements> owned_pieces(const std::vector<Bucket>& buckets, const Strategy& strategy,
+                                   std::int64_t slice) {
+  const bool is_divided = strategy.zero_stage == 1;
+  const std::int64_t ranks = is_divided ? strategy.layout.gradient_ranks() : 1;
+  const std::int64_t rank = is_divided ? slice : 0;
   std::vector<Elements> pieces;
   for (const Bucket& bucket : buckets) {
     const std::int64_t share = (bucket.end - bucket.begin) / ranks;

@@ -41,8 +41,9 @@ struct BufferRules {
 /// Returns the elements of the buffer, padding included.
 [[nodiscard]] Elements buffer_size(const std::vector<Bucket>& buckets);
 
-/// Returns the elements of each parameter that data-parallel rank `rank` of `ranks` updates.
-[[nodiscard]] std::vector<Elements> owned_pieces(const std::vector<Bucket>& buckets, std::int64_t rank,
-                                                 std::int64_t ranks);
+/// Returns the elements of each parameter that the data-parallel rank `slice` updates: a part of each bucket
+/// under the distributed optimizer, else all.
+[[nodiscard]] std::vector<Elements> owned_pieces(const std::vector<Bucket>& buckets, const Strategy& strategy,
+                                                 std::int64_t slice);
 
 }  // namespace zplan::megatron

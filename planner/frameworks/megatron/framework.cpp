@@ -139,9 +139,8 @@ void check_megatron(const Model& model, const Training& training, const Strategy
 
 Shard megatron_shard(const RankModel& model, const Training&, const Strategy& s) {
   const std::vector<megatron::Bucket> all = megatron::buckets(model, s, true);
-  const std::int64_t ranks = s.zero_stage == 1 ? s.layout.gradient_ranks() : 1;
   Shard shard;
-  for (const Elements each : megatron::owned_pieces(all, 0, ranks)) shard.optimizer_elements += each;
+  for (const Elements each : megatron::owned_pieces(all, s, 0)) shard.optimizer_elements += each;
   shard.parameters = model.trainable * Bytes(2);
   shard.master_weights = shard.optimizer_elements * Bytes(4);
   shard.moments = shard.optimizer_elements * Bytes(8);
@@ -151,8 +150,7 @@ Shard megatron_shard(const RankModel& model, const Training&, const Strategy& s)
 
 std::vector<OptimizerTensor> megatron_tensors(const RankModel& model, const Training&, const Strategy& s) {
   std::vector<OptimizerTensor> tensors;
-  const std::int64_t ranks = s.zero_stage == 1 ? s.layout.gradient_ranks() : 1;
-  for (const Elements each : megatron::owned_pieces(megatron::buckets(model, s, true), 0, ranks))
+  for (const Elements each : megatron::owned_pieces(megatron::buckets(model, s, true), s, 0))
     tensors.push_back({.elements = each, .element = Bytes(4)});
   return tensors;
 }

@@ -1,11 +1,11 @@
 #include "planner/frameworks/megatron/megatron_run.h"
 
 #include <algorithm>
-#include <ranges>
 #include <set>
+#include <string_view>
 #include <utility>
 
-#include "planner/simulation/optimizer_step.h"
+#include "hardware_profiles/gpu.h"
 
 namespace zplan {
 
@@ -36,6 +36,7 @@ MegatronRun::MegatronRun(RankState& state)
     : state_(state),
       device_(state.device()),
       buckets_(megatron::buckets(state.in().rank, state.in().strategy, state.inputs().place.stage == 0)),
+      owned_(megatron::owned_pieces(buckets_, state.in().strategy, state.inputs().place.slice)),
       bucket_of_(state.tensors().size()) {
   for (std::size_t i = 0; i < buckets_.size(); ++i)
     for (const megatron::Placed& each : buckets_[i].parameters) bucket_of_[each.tensor] = i;
@@ -67,17 +68,15 @@ void MegatronRun::make_buffers() {
     for (const RankTensor& each : state_.tensors()) device_.allocate(Term::trained_parameters, each.stored);
   }
   device_.allocate(Term::fp32_gradients, all * sum_element());
-  const std::int64_t ranks = is_divided() ? layout().gradient_ranks() : 1;
-  const std::int64_t place = is_divided() ? state_.inputs().place.slice : 0;
-  for (const Elements each : megatron::owned_pieces(buckets_, place, ranks))
-    device_.allocate(Term::master_weights, each * kFp32);
+  for (const Elements each : owned_) device_.allocate(Term::master_weights, each * kFp32);
 }
 
 /// Transformer Engine's cuBLAS workspace, the table of rotations, and the buffer that the head gathers its
 /// input into.
 void MegatronRun::make_workspaces() {
+  // torch gives AMD's gfx9, gfx10 and gfx11 the major version 9, 10 and 11.
   const std::string_view capability = state_.inputs().compute_capability;
-  const bool is_hopper_or_later = capability.size() > 3 || capability >= "9.0";  // "9.0", "10.0"
+  const bool is_hopper_or_later = capability_major(capability) >= 9 || capability.starts_with("gfx");
   device_.allocate(Term::cublas_workspace, Bytes(std::int64_t{is_hopper_or_later ? 32 : 4} << 20));
   const ModelShape& shape = in().model.shape;
   const std::int64_t tokens = local_tokens(in().training, in().strategy);
@@ -190,16 +189,13 @@ void MegatronRun::end_backward(const Slot& slot) {
 void MegatronRun::step(bool first) {
   state_.all_reduce(Group::world, Elements(1), kFp32, "rerun state", "int32");
   state_.all_reduce(is_divided() ? Group::world : Group::model, Elements(1), kFp32, "gradient norm");
-  const std::int64_t ranks = is_divided() ? layout().gradient_ranks() : 1;
-  const std::int64_t place = is_divided() ? state_.inputs().place.slice : 0;
   if (first) {
     make_placeholders();
     for (int moment = 0; moment < 2; ++moment)
-      for (const Elements each : megatron::owned_pieces(buckets_, place, ranks))
-        device_.allocate(Term::optimizer_moments, each * kFp32);
+      for (const Elements each : owned_) device_.allocate(Term::optimizer_moments, each * kFp32);
   }
   if (options().gradients_in_bf16)
-    for (const Elements each : megatron::owned_pieces(buckets_, place, ranks))
+    for (const Elements each : owned_)
       wide_gradients_.push_back(device_.allocate(Term::gradient_copy, each * kFp32));
   if (is_divided() && !options().overlap_param_gather)
     for (const megatron::Bucket& each : buckets_) gather(each);

@@ -51,6 +51,7 @@ class MegatronRun {
   RankState& state_;
   Device& device_;
   std::vector<megatron::Bucket> buckets_;
+  std::vector<Elements> owned_;            ///< elements of each parameter that this rank updates
   std::vector<std::size_t> bucket_of_;     ///< by tensor
   std::vector<std::size_t> waits_for_;     ///< by bucket: gradients that are not there yet in this backward
   std::vector<std::size_t> gather_order_;  ///< numbers of buckets in the order in which weights are read
