@@ -8,7 +8,7 @@
 
 #include "cli/recipes/trainer_keys.h"
 #include "cli/report/report.h"
-#include "planner/frameworks/launch/launch.h"
+#include "planner/frameworks/megatron/arguments.h"
 #include "planner/question/framework.h"
 #include "planner/question/rollout.h"
 
@@ -232,17 +232,9 @@ std::vector<ScriptSetting> of_recipe(const Plan& plan, const Question& q, const 
 
 /// Returns the arguments of Megatron's own script, which say all that a plan assumes.
 std::vector<ScriptSetting> of_megatron(const Plan& plan, const Question& question) {
-  constexpr std::string_view kScript = "pretrain_gpt.py ";
-  const std::string line = launch_lines(plan, question).torchrun;
   std::vector<ScriptSetting> all;
-  for (std::size_t at = line.find(kScript) + kScript.size(); at < line.size();) {
-    const std::size_t end = std::min(line.find(" --", at), line.size());
-    const std::string text = line.substr(at, end - at);
-    const std::size_t space = text.find(' ');
-    all.push_back({ScriptPlace::code, text.substr(0, space),
-                   space == std::string::npos ? std::string() : text.substr(space + 1), text});
-    at = end + 1;
-  }
+  for (const auto& [name, value] : megatron::arguments_of(plan, question.training))
+    all.push_back({ScriptPlace::code, name, value, value.empty() ? name : name + " " + value});
   return all;
 }
 

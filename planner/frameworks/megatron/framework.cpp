@@ -5,6 +5,7 @@
 #include <array>
 
 #include "planner/frameworks/launch/launch.h"
+#include "planner/frameworks/megatron/arguments.h"
 #include "planner/frameworks/megatron/buckets.h"
 #include "planner/frameworks/megatron/megatron_run.h"
 #include "planner/plan/plan.h"
@@ -180,27 +181,14 @@ ModelFiles megatron_files(const StepInputs&) {
   return {.saves = SavedModel::sharded, .load_remedy = "", .save_remedy = ""};
 }
 
-/// Megatron's own pretraining script and its arguments. Source: Megatron-Core 0.19.2
-/// training/arguments.py.
+/// Megatron's own pretraining script.
 Launch megatron_launch(const Plan& plan, const Question& question, const std::string&) {
-  const Strategy& s = plan.strategy;
-  const MegatronOptions& options = *s.megatron;
   Words words = torchrun_words(question.cluster);
-  const auto number = [](std::int64_t value) { return std::to_string(value); };
-  add(words, {"pretrain_gpt.py", "--bf16", "--transformer-impl", "transformer_engine"});
-  add(words, {"--tensor-model-parallel-size", number(s.layout.tensor)});
-  add(words, {"--pipeline-model-parallel-size", number(s.layout.pipeline)});
-  if (s.layout.context > 1) add(words, {"--context-parallel-size", number(s.layout.context)});
-  add(words, {"--micro-batch-size", number(s.micro_batch_size), "--global-batch-size",
-              number(s.global_batch_size()), "--seq-length", number(question.training.sequence_length)});
-  if (s.zero_stage == 1) add(words, {"--use-distributed-optimizer"});
-  for (const std::string& each : switches_of(options)) add(words, {"--" + each});
-  if (s.checkpointing == Checkpointing::full)
-    add(words,
-        {"--recompute-granularity", "full", "--recompute-method", "uniform", "--recompute-num-layers", "1"});
-  if (s.checkpointing == Checkpointing::selective)
-    add(words, {"--recompute-granularity", "selective", "--recompute-modules",
-                options.recomputes_mlp ? "mlp" : "core_attn"});
+  add(words, {"pretrain_gpt.py"});
+  for (const auto& [name, value] : megatron::arguments_of(plan, question.training)) {
+    add(words, {name});
+    if (!value.empty()) add(words, {value});
+  }
   return {.torchrun = join(words)};
 }
 
