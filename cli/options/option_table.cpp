@@ -272,6 +272,7 @@ const std::vector<OptionSpec>& option_table() {
   const Conditions kWithChunks{{{"--loss-chunks"}}};
   const Conditions kSampled{kGivenSamples};
   const Conditions kTokenLoss{kTokens};
+  const Conditions kCut{kTokens, kNoFusedLoss, kNoChunks, kNoFusedHead};
   const Conditions kChunked{kTokens, kNoFusedLoss};
   const Conditions kFusedHead{kLabelled, kNoFusedLoss, kNoChunks};
   const Conditions kReferenced{{{"--objective"}, {"dpo", "kto", "grpo", "ppo", "gkd"}},
@@ -523,7 +524,7 @@ const std::vector<OptionSpec>& option_table() {
        "DeepSpeed release that the config is for: 0.16 to 0.19, or one such as 0.18.3 [0.19]",
        special(OptionKind::text, set_release, {"0.16", "0.17", "0.18", "0.19"}), kDeepSpeed, "", lint},
       {"--trainer", "LIST", kTraining, plan | search | fit, "Trainer's defaults",
-       "trainers whose defaults hold for options that are not given: trl, transformers, swift, "
+       "trainers whose defaults hold for options that are not given: trl, transformers, swift, unsloth, "
        "llama-factory, axolotl, torchtune, litgpt; with a release as in trl@1.16 [none]",
        several(special(OptionKind::word, set_trainers, trainer_names(), false))},
       {"--precision", "bf16|fp16|fp32", kTraining, kPlanning, "Precision",
@@ -545,9 +546,9 @@ const std::vector<OptionSpec>& option_table() {
        flag(training(&Training::steps_in_backward)), kStepsInBackward},
       {"--checkpointing", "none|selective|full", kTraining, kPlanning, "Checkpointing",
        "activations that the backward pass computes again [full]", word(space(&SearchSpace::checkpointing))},
-      {"--checkpoint-offload", "none|alst|deepspeed", kTraining, kPlanning, "Checkpoints on the host",
-       "keep checkpointed inputs in host memory, by ArcticTraining's patch (alst) or DeepSpeed's hooks "
-       "[none]",
+      {"--checkpoint-offload", "none|alst|deepspeed|unsloth", kTraining, kPlanning, "Checkpoints on the host",
+       "keep checkpointed inputs in host memory, by ArcticTraining's patch (alst), DeepSpeed's hooks or "
+       "Unsloth [none]",
        word(space(&SearchSpace::long_context, &LongContext::checkpoint_offload))},
       {"--tiled-mlp", "auto|N", kTraining, kPlanning, "Tiled MLP",
        "slices of the tokens that the feed-forward layers run over (ALST) [whole]",
@@ -575,12 +576,20 @@ const std::vector<OptionSpec>& option_table() {
        "what the loss shifts by one: the labels (transformers since 4.49), or a copy of the logits (before) "
        "[labels]",
        word(training(&Training::loss_shift)), kShifted},
+      {"--cut-cross-entropy", "", kTraining, kPlanning, "Cut cross-entropy",
+       "use Apple's cut cross-entropy, which keeps logits in the multiprocessors, forward and backward",
+       flag(training(&Training::cut_loss)), kCut},
+      {"--compile", "none|layer|model", kTraining, kPlanning, "torch.compile",
+       "what torch.compile compiles: each decoder layer (torchtune, torchtitan), or the whole model with "
+       "head "
+       "and loss (TrainingArguments(torch_compile=True)) [none]",
+       word(training(&Training::compile))},
       {"--kernels", "torch|liger|fla", kTraining, kPlanning, "Kernels of layers",
        "kernels of the layers: PyTorch's (torch), Liger-Kernel's norms, rotations and gated activations "
        "(liger), flash-linear-attention's gated delta rule (fla) [torch]",
        special(OptionKind::word, set_kernels, kernel_names(), false)},
       {"--modules", "LIBRARY", kTraining, kPlanning, "Library of layers",
-       "library whose layers run: transformers, litgpt, llm-foundry, torchtitan [transformers]",
+       "library whose layers run: transformers, litgpt, llm-foundry, torchtitan, unsloth [transformers]",
        special(OptionKind::word, set_modules, module_set_names(), false)},
       {"--expandable-segments", "", kTraining, kPlanning, "Expandable segments",
        "run PyTorch's allocator with expandable_segments:True",

@@ -348,7 +348,8 @@ Request requested(const Options& options, const Environment& environment) {
                   {}};
   Question& q = request.question;
   q.trainer_defaults = apply_trainers(
-      options.trainers, {q.training, q.space.checkpointing, q.space.micro_batch_size.value_or(1)},
+      options.trainers, {q.training, q.space.checkpointing, q.space.long_context.checkpoint_offload,
+                           q.space.micro_batch_size.value_or(1)},
       q.cluster.gpus, [&](std::string_view option) { return is_chosen(options, option); });
   if (q.training.objective == Objective::reward) make_reward_model(q.model, q.training);
   add_ppo(options, model_search(options, environment), q);

@@ -52,7 +52,10 @@ std::string adapter_remarks(const Training& training) {
 std::string variant_words(const Training& training) {
   std::string words = training.fused_loss ? ", fused loss" : "";
   if (training.fused_head) words += ", TRL's fused head";
-  if (training.modules.kernels != LayerKernels{})
+  if (training.cut_loss) words += ", cut cross-entropy";
+  if (training.compile == Compile::layer) words += ", compiled layers";
+  if (training.compile == Compile::model) words += ", compiled as a whole";
+  if (training.modules.kernels.name != LayerKernels{}.name)
     words += fmt::format(", {}'s kernels", training.modules.kernels.owner);
   if (training.loss_shift != LossShift::labels && training.objective == Objective::sft)
     words += ", shifted logits";

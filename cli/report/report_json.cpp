@@ -170,7 +170,7 @@ Json training_json(const Model& model, const Training& training, Framework frame
       {"master_weights", training.master_weights && training.precision != Precision::fp32},
       {"sequence_length", training.sequence_length},
       {"attention", name_json(training.attention)},
-      {"fused_loss", training.fused_loss},
+      {"fused_loss", training.fused_loss || training.cut_loss},
       {"loss_chunks", training.loss_chunks},
       {"sliced_head", training.sliced_head},
       {"modules", training.modules.name},
@@ -188,8 +188,10 @@ Json training_json(const Model& model, const Training& training, Framework frame
   if (!training.trained_layers.empty()) json["trained_layers"] = training.trained_layers;
   if (training.trains_tower) json["trains_tower"] = true;
   if (training.fused_head) json["fused_head"] = true;
+  if (training.cut_loss) json["cut_cross_entropy"] = true;
+  if (training.compile != Compile::none) json["compile"] = name_json(training.compile);
   if (training.loss_shift != LossShift::labels) json["loss_shift"] = name_json(training.loss_shift);
-  if (training.modules.kernels != LayerKernels{}) json["kernels"] = training.modules.kernels.name;
+  if (training.modules.kernels.name != LayerKernels{}.name) json["kernels"] = training.modules.kernels.name;
   if (training.freezes_vision) json["frozen_parts"].push_back("vision");
   if (training.freezes_projector) json["frozen_parts"].push_back("projector");
   if (const ImageBatch& images = training.images; images.per_sample > 0)

@@ -58,6 +58,8 @@ class ScriptWriter {
 void add_loss_in_code(ScriptWriter& script, const Training& t, bool liger_says_it) {
   if (t.fused_loss && !liger_says_it) script.add_code(kFusedLoss);
   if (t.fused_head) script.add_code("TRL's loss without logits, of SFTTrainer since 1.16");
+  if (t.cut_loss) script.add_code("cce_patch(model) of cut_cross_entropy.transformers");
+  if (t.compile == Compile::layer) script.add_code("layer.compile() of each decoder layer");
   if (t.loss_chunks > 1)
     script.add_code(fmt::format("the cross-entropy in {} slices of the tokens{}", t.loss_chunks,
                                 t.sliced_head ? ", the head too" : ""));
@@ -126,6 +128,7 @@ void add_liger(ScriptWriter& script, const Training& t) {
   if (kernels) script.add_flag(trainer, "use_liger_kernel", true);
   if (kernels && !t.fused_loss)
     script.add(trainer, "liger_kernel_config", R"({"fused_linear_cross_entropy": False})");
+  if (t.compile == Compile::model) script.add_flag(trainer, "torch_compile", true);
   add_loss_in_code(script, t, kernels);
 }
 
@@ -175,6 +178,28 @@ std::vector<ScriptSetting> of_script(const Plan& plan, const Question& q) {
   script.add_text(model_loader, "attn_implementation", attention_name(t.attention));
   if (t.beside.load_dtype) script.add(model_loader, "dtype", torch_type(*t.beside.load_dtype));
   add_adapters(script, t);
+  return all;
+}
+
+/// Returns the calls of a script with Unsloth. Source: unsloth 2026.10.9 models/llama.py, models/rl.py.
+std::vector<ScriptSetting> of_unsloth(const Plan& plan, const Question& q) {
+  std::vector<ScriptSetting> all;
+  ScriptWriter script(all);
+  const Training& t = q.training;
+  const Strategy& s = plan.strategy;
+  const bool checkpoints = s.checkpointing == Checkpointing::full;
+  const bool on_host = checkpoints && checkpoint_offload(t, s) == CheckpointOffload::buffered;
+  script.add_code(fmt::format("FastLanguageModel.from_pretrained(load_in_4bit={}, max_seq_length={})",
+                              t.method == Method::qlora ? "True" : "False", t.sequence_length));
+  script.add_code(fmt::format("FastLanguageModel.get_peft_model(r={}, use_gradient_checkpointing={})",
+                              t.lora_rank,
+                              on_host       ? "\"unsloth\""
+                              : checkpoints ? "True"
+                                            : "False"));
+  script.add_code(fmt::format(
+      "SFTConfig(per_device_train_batch_size={}, gradient_accumulation_steps={}, "
+      "optim=\"{}\", max_length={})",
+      s.micro_batch_size, s.gradient_accumulation_steps, spec(t.optimizer).trainer_name, t.sequence_length));
   return all;
 }
 
@@ -243,7 +268,9 @@ std::vector<ScriptSetting> of_megatron(const Plan& plan, const Question& questio
 std::vector<ScriptSetting> script_settings(const Plan& plan, const Question& question, const Recipe* recipe) {
   if (spec(plan.framework).has_stages) return of_megatron(plan, question);
   const bool has_keys = recipe != nullptr && recipe->format != RecipeFormat::accelerate;
-  return has_keys ? of_recipe(plan, question, *recipe) : of_script(plan, question);
+  if (has_keys) return of_recipe(plan, question, *recipe);
+  const bool runs_unsloth = question.training.modules.name == kUnsloth.name;
+  return runs_unsloth ? of_unsloth(plan, question) : of_script(plan, question);
 }
 
 std::vector<ScriptSetting> script_of(const Plan& plan, const Report& report) {

@@ -1766,8 +1766,8 @@
         <translation>环形注意力如何传递键和值 [allgather]</translation>
     </message>
     <message>
-        <source>keep checkpointed inputs in host memory, by ArcticTraining&apos;s patch (alst) or DeepSpeed&apos;s hooks [none]</source>
-        <translation>把检查点的输入放在主机内存：ArcticTraining 的补丁，或 DeepSpeed 的钩子 [none]</translation>
+        <source>keep checkpointed inputs in host memory, by ArcticTraining&apos;s patch (alst), DeepSpeed&apos;s hooks or Unsloth [none]</source>
+        <translation>把检查点的输入放在主机内存：ArcticTraining 的补丁、DeepSpeed 的钩子或 Unsloth [none]</translation>
     </message>
     <message>
         <source>slices of the tokens that the feed-forward layers run over (ALST) [whole]</source>
@@ -1848,6 +1848,14 @@
     <message>
         <source>Fused head</source>
         <translation>融合输出头</translation>
+    </message>
+    <message>
+        <source>torch.compile</source>
+        <translation>torch.compile</translation>
+    </message>
+    <message>
+        <source>Cut cross-entropy</source>
+        <translation>不存 logits 的交叉熵</translation>
     </message>
     <message>
         <source>What the loss shifts</source>
@@ -2202,12 +2210,20 @@
         <translation>axolotl、LLaMA-Factory、TRL、torchtune、ms-swift、accelerate 的配置或 TrainingArguments，按选项读取；另行给出的选项优先</translation>
     </message>
     <message>
-        <source>trainers whose defaults hold for options that are not given: trl, transformers, swift, llama-factory, axolotl, torchtune, litgpt; with a release as in trl@1.16 [none]</source>
-        <translation>用其默认值补全未给出的选项：trl、transformers、swift、llama-factory、axolotl、torchtune、litgpt；可带版本，如 trl@1.16 [无]</translation>
+        <source>trainers whose defaults hold for options that are not given: trl, transformers, swift, unsloth, llama-factory, axolotl, torchtune, litgpt; with a release as in trl@1.16 [none]</source>
+        <translation>用其默认值补全未给出的选项：trl、transformers、swift、unsloth、llama-factory、axolotl、torchtune、litgpt；可带版本，如 trl@1.16 [无]</translation>
     </message>
     <message>
         <source>use TRL&apos;s head without logits, which computes log-probabilities by tiles, and again in the backward</source>
         <translation>TRL 的输出头不生成 logits：按块计算对数概率，反向时重新计算</translation>
+    </message>
+    <message>
+        <source>what torch.compile compiles: each decoder layer (torchtune, torchtitan), or the whole model with head and loss (TrainingArguments(torch_compile=True)) [none]</source>
+        <translation>torch.compile 的对象：每一层（torchtune、torchtitan），或整个模型连同输出头和损失（TrainingArguments(torch_compile=True)）[none]</translation>
+    </message>
+    <message>
+        <source>use Apple&apos;s cut cross-entropy, which keeps logits in the multiprocessors, forward and backward</source>
+        <translation>使用 Apple 的交叉熵，前向和反向都不在显存中存 logits</translation>
     </message>
     <message>
         <source>what the loss shifts by one: the labels (transformers since 4.49), or a copy of the logits (before) [labels]</source>
@@ -2234,8 +2250,8 @@
         <translation>配合 --loss-chunks：输出头也逐段计算，与 torchtune 相同</translation>
     </message>
     <message>
-        <source>library whose layers run: transformers, litgpt, llm-foundry, torchtitan [transformers]</source>
-        <translation>使用哪个库的层：transformers、litgpt、llm-foundry、torchtitan [transformers]</translation>
+        <source>library whose layers run: transformers, litgpt, llm-foundry, torchtitan, unsloth [transformers]</source>
+        <translation>使用哪个库的层：transformers、litgpt、llm-foundry、torchtitan、unsloth [transformers]</translation>
     </message>
     <message>
         <source>run PyTorch&apos;s allocator with expandable_segments:True</source>

@@ -278,14 +278,15 @@ void Autograd::require_gradient(Tensor& x) {
 namespace {
 /// Returns the input as a checkpoint keeps it: without its memory where it moves to the host.
 Tensor kept_as(Tensor input, CheckpointInput where) {
-  const bool leaves = where == CheckpointInput::on_host || where == CheckpointInput::pinned;
+  const bool leaves = where == CheckpointInput::on_host || where == CheckpointInput::pinned ||
+                      where == CheckpointInput::buffered;
   if (leaves) input.storage.reset();
   return input;
 }
 }  // namespace
 
 Tensor Autograd::fetch(const Tensor& kept, CheckpointInput from) {
-  if (from == CheckpointInput::on_device) return kept;
+  if (from == CheckpointInput::on_device || from == CheckpointInput::buffered) return kept;
   Tensor fetched = kept;
   if (!fetched.storage) fetched.storage = make(kept.layout, kept.type).storage, drop_kernel();
   if (from != CheckpointInput::on_host) fetched_.push_back(fetched.detached());

@@ -106,8 +106,8 @@ enum class CheckpointMethod : std::uint8_t { full, reentrant, selective };
 /// CheckpointInput says where a checkpointed call keeps its input. DeepSpeed's hooks release none of the
 /// inputs before the micro-step ends: neither those fetched from pinned host memory nor those that were still
 /// on the device (retained). Source: DeepSpeed 0.19.8 runtime/activation_checkpointing/offload_activations.py
-/// _restore_tensor.
-enum class CheckpointInput : std::uint8_t { on_device, on_host, pinned, retained };
+/// _restore_tensor. Unsloth copies an input back into a buffer that is there already (buffered).
+enum class CheckpointInput : std::uint8_t { on_device, on_host, pinned, retained, buffered };
 
 /// torch.autocast over tensors without values: operators that run in 16 bits cast their operands, and the
 /// casts of weights are kept until the outermost context is left. Source: torch 2.11

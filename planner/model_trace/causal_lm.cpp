@@ -520,10 +520,10 @@ class MicroStep {
         output = own != nullptr ? own(program_, layers_[i], input)
                                 : decoder_layer(program_, layers_[i], input, sliding);
       } catch (...) {
-        program_.given = outside;
+        leave_layer(outside);
         throw;
       }
-      program_.given = outside;
+      leave_layer(outside);
       return output;
     };
     // The layer's hooks stand outside of the checkpointed call.
@@ -543,17 +543,28 @@ class MicroStep {
     });
   }
 
+  void leave_layer(const LayerInputs& outside) {
+    program_.given = outside;
+    program_.cast.reset(), program_.cast_of.reset();
+  }
+
+  /// Returns the bytes of a layer's input.
+  [[nodiscard]] Bytes layer_input() const {
+    return Bytes(program_.sizes.tokens() * program_.sizes.h * size_of(program_.weights));
+  }
+
   /// Returns the method of full checkpointing. ArcticTraining keeps inputs on the host in a function of
   /// reentrant checkpointing.
   [[nodiscard]] CheckpointMethod checkpoint_method() const {
-    const bool reentrant =
-        program_.training.reentrant_checkpointing ||
-        checkpoint_offload(program_.training, program_.strategy) == CheckpointOffload::host;
+    const CheckpointOffload offload = checkpoint_offload(program_.training, program_.strategy);
+    const bool reentrant = program_.training.reentrant_checkpointing || offload == CheckpointOffload::host ||
+                           offload == CheckpointOffload::buffered;
     return reentrant ? CheckpointMethod::reentrant : CheckpointMethod::full;
   }
   /// Returns where a layer's checkpoint keeps its input. DeepSpeed's hooks leave the last layer's input on
   /// the device and retain the one before, which they copy. At ZeRO-3 all inputs stay: a hook of the module
-  /// replaces the marked tensor before the checkpoint saves it.
+  /// replaces the marked tensor before the checkpoint saves it. Unsloth leaves the last layer's input, and
+  /// small ones, on the device.
   [[nodiscard]] CheckpointInput kept_input(std::size_t layer) const {
     switch (checkpoint_offload(program_.training, program_.strategy)) {
       case CheckpointOffload::none: break;
@@ -561,6 +572,9 @@ class MicroStep {
       case CheckpointOffload::pinned:
         if (program_.strategy.zero_stage == 3) break;
         return outline_.classes[layer].place < 2 ? CheckpointInput::pinned : CheckpointInput::retained;
+      case CheckpointOffload::buffered:
+        if (outline_.classes[layer].place == 2 || layer_input() <= kLargestUnoffloaded) break;
+        return CheckpointInput::buffered;
     }
     return CheckpointInput::on_device;
   }

@@ -32,7 +32,8 @@ Tensor looked_up(Program& p, const Parameter& table, const Tensor& places) {
 /// multiplies by √h itself.
 Tensor embed_tokens(Program& p, const Parameter& weight, const Tensor& ids) {
   return hooked(p, {&weight}, ids, [&](const Tensor& at) {
-    Tensor embedded = rows_of(p, weight, at);
+    Tensor embedded =
+        p.training.compile == Compile::model ? compiled_embedding(p, weight, at) : rows_of(p, weight, at);
     if (p.operators().scales_embedding) embedded = scale(p.torch, embedded);
     if (p.strategy.checkpointing != Checkpointing::none) Autograd::require_gradient(embedded);
     return embedded;

@@ -172,7 +172,7 @@ void name_tiled_weights(Program& p, const Parameters& of) {
 Tensor feed_forward(Program& p, const Parameters& of, const Tensor& x) {
   if (is_routed(of)) return p.strategy.experts.enabled ? expert_parallel(p, of, x) : routed(p, of, x);
   const std::int64_t tiles = mlp_tiles(p.strategy, p.training, p.shape().hidden_size);
-  const auto own = p.modules().kernels.feed_forward;
+  const auto own = kernels_of(p).feed_forward;
   const auto call = [&p, &of, own](const Tensor& input) {  // outlives this function where it is tiled
     return own != nullptr ? own(p, of, input) : feed_forward_of_transformers(p, of, input);
   };

@@ -230,6 +230,14 @@ Tensor adapted_awq(Program& p, const Parameters& of, const Parameter& weight, co
   return add(p.torch, result, output);
 }
 
+/// Returns the input of an adapter in its type. A compiled layer casts what several adapters read once.
+Tensor adapter_input(Program& p, const Tensor& x, DType type) {
+  const bool shares = p.training.compile != Compile::none && x.type != type;
+  if (!shares) return to(p.torch, x, type);
+  if (p.cast_of.lock() != x.storage) p.cast = to(p.torch, x, type), p.cast_of = x.storage;
+  return p.cast;
+}
+
 /// Records peft's lora.Linear around an unquantised layer, or one of GPTQ, HQQ or torchao: the sum is
 /// computed in the wider of both types and cast to the layer's own. Source: peft 0.21.2 tuners/lora/layer.py
 /// Linear.forward.
@@ -241,7 +249,7 @@ Tensor adapted(Program& p, const Parameters& of, const Parameter& weight, const 
   const bool keeps_types = packed_by(p, weight, PackedBy::hqq) && p.torch.autocast().enabled();
   if (!keeps_types) {
     read_type(p, module, adapter);
-    x = to(p.torch, x, adapter.down->tensor.type);
+    x = adapter_input(p, x, adapter.down->tensor.type);
   }
   result = with_adapter(p, of, weight, adapter, x, result);
   return keeps_types ? result : to(p.torch, result, type);

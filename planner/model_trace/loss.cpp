@@ -297,33 +297,67 @@ Tensor gathered(Program& p, const Tensor& part, std::int64_t V) {
 }
 
 /// Records head and loss in one kernel: logits exist for a slice of the tokens at a time, about as many bytes
-/// as the hidden states, and gradients are computed at once. Source: Liger-Kernel fused_linear_cross_entropy
-/// (a chunk is the next power of two of T / ⌈V/h⌉ tokens).
+/// as the hidden states, and gradients are computed at once. Products add to a 16-bit weight's gradient where
+/// it lies; of an fp32 weight under autocast each slice's product is a temporary, and the logits are a
+/// product with a cast of the weight, which nothing keeps. Source: Liger-Kernel 0.8.5
+/// ops/fused_linear_cross_entropy.py (a chunk is the next power of two of T / ⌈V/h⌉ tokens; capability 8.0 or
+/// newer).
 Tensor fused_loss(Program& p, const Parameter& weight, const Tensor& hidden) {
   Autograd& torch = p.torch;
   const auto node = torch.node({&hidden, &weight.tensor});
   const std::int64_t T = p.sizes.tokens(), h = hidden.layout.sizes.back(), V = weight.tensor.size(0);
   const auto rows = static_cast<std::int64_t>(
       std::bit_ceil(static_cast<std::uint64_t>(share(Elements(T), share(Elements(V), h).value).value)));
+  const DType type = torch.autocast().enabled() ? DType::bf16 : hidden.type;
+  const bool casts = type != weight.tensor.type;
   const Labels labels = labels_of(p);
   const Tensor of_hidden = torch.make(Layout::contiguous(hidden.layout.sizes), hidden.type);
   Tensor of_weight;
   if (weight.tensor.requires_gradient) of_weight = torch.make(Layout::contiguous({V, h}), weight.tensor.type);
   Tensor loss = torch.make(Layout::contiguous({}), DType::fp32);
   {
-    const Tensor logits = torch.make(Layout::contiguous({std::min(rows, T), V}), hidden.type);
-    if (of_weight.defined())
+    const Tensor logits = torch.make(Layout::contiguous({std::min(rows, T), V}), type);
+    if (casts) const Tensor narrow = torch.make(Layout::contiguous({V, h}), type);
+    if (casts && of_weight.defined())
       const Tensor product = torch.make(Layout::contiguous({V, h}), weight.tensor.type);
-    torch.compute(product_of(T, h, V, hidden.type));
-    torch.compute(product_of(T, V, h, hidden.type));
-    if (of_weight.defined()) torch.compute(product_of(V, T, h, hidden.type));
+    torch.compute(product_of(T, h, V, type));
+    torch.compute(product_of(T, V, h, type));
+    if (of_weight.defined()) torch.compute(product_of(V, T, h, type));
     // Logits become their gradient where they lie, read twice on the way.
-    torch.read_only(Bytes(2 * T * V * size_of(hidden.type)));
-    torch.write_only(Bytes(T * V * size_of(hidden.type)));
+    torch.read_only(Bytes(2 * T * V * size_of(type)));
+    torch.write_only(Bytes(T * V * size_of(type)));
   }
   if (!node) return loss;
   node->backward = [first = torch.save(of_hidden), second = torch.save(of_weight)](Tensors&) {
     return Tensors{first.get(), second.get()};
+  };
+  return Autograd::connected(loss, node);
+}
+
+/// Cut cross-entropy: tiles of logits stay in the multiprocessors, forward and backward. Source:
+/// cut_cross_entropy 25.1.1 cce.py, cce_backward.py.
+Tensor cut_loss(Program& p, const Parameter& weight, const Tensor& hidden) {
+  Autograd& torch = p.torch;
+  const auto node = torch.node({&hidden, &weight.tensor});
+  const std::int64_t T = p.sizes.tokens(), h = hidden.layout.sizes.back(), V = weight.tensor.size(0);
+  const DType type = torch.autocast().enabled() ? DType::bf16 : hidden.type;
+  const Labels labels = labels_of(p);
+  const Tensor sums = torch.operate({}, Layout::contiguous({T}), DType::fp32);
+  const Tensor chosen = torch.operate({}, Layout::contiguous({T}), DType::fp32);
+  torch.compute(product_of(T, h, V, type));
+  Tensor loss = torch.operate({&sums, &chosen}, Layout::contiguous({}), DType::fp32);
+  if (!node) return loss;
+  node->backward = [&torch, T, h, V, type, kept = torch.save(hidden), factors = weight.tensor.detached(),
+                    kept_sums = torch.save(sums), kept_labels = torch.save(labels.shifted),
+                    trains = weight.tensor.requires_gradient](Tensors&) {
+    const Tensor input = kept.get(), held = kept_sums.get(), targets = kept_labels.get();
+    Tensors outputs(2);
+    outputs[0] = torch.operate({&input}, Layout::contiguous(input.layout.sizes), input.type);
+    if (trains) outputs[1] = torch.operate({}, factors.layout, factors.type);
+    torch.compute(product_of(T, h, V, type));
+    torch.compute(product_of(T, V, h, type));
+    if (trains) torch.compute(product_of(V, T, h, type));
+    return outputs;
   };
   return Autograd::connected(loss, node);
 }
@@ -378,6 +412,7 @@ Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
   if (p.modules().head_and_loss != nullptr) return p.modules().head_and_loss(p, of, hidden);
   if (p.training.fused_head) return loss_of_log_probabilities(p, label_log_probabilities(p, of, hidden));
   if (p.training.fused_loss) return fused_loss(p, weight, hidden);
+  if (p.training.cut_loss) return cut_loss(p, weight, hidden);
   if (const std::int64_t tiles = loss_tiles(p.strategy, p.training, p.shape().vocabulary_size); tiles > 0) {
     name_head(p, weight);
     return tiled_loss(p, hidden, tiles, [&](const Tensor& slice) { return loss_of(p, of, weight, slice); });
@@ -396,6 +431,7 @@ Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
   recorder.take_for(Term::loss_temporaries);
   if (p.modules().widens_logits) logits = to(p.torch, logits, DType::fp32);
   hold_logits(p, {logits});
+  if (p.training.compile == Compile::model) return compiled_loss(p, logits);
   if (stays_divided) return vocabulary_parallel_cross_entropy(p.torch, logits);
   return p.training.loss_chunks > 1 ? chunked_loss(p, logits) : whole_loss(p, std::move(logits));
 }

@@ -215,6 +215,7 @@ bool can_skip(Program& p, bool windowed) {
   if (p.operators().attention == AttentionForm::falcon) return false;
   if (windowed && p.sizes.s >= p.shape().sliding_window) return false;
   if (p.training.packed_mask && p.context_rank + 1 < p.strategy.layout.context) return false;
+  if (p.training.compile == Compile::model) return false;
   if (!p.training.padding_mask) return true;
   ask_whether_all(p), ask_whether_all(p);
   return false;
@@ -243,7 +244,12 @@ Tensor created_mask(Program& p, bool windowed) {
   if (p.training.padding_mask) padding = numbers(p.torch, {p.sizes.b, p.sizes.s}, DType::boolean);
   switch (attention_of(p)) {
     case Attention::flash: return padding;
-    case Attention::sdpa: return can_skip(p, windowed) ? Tensor{} : boolean_mask(p, windowed);
+    case Attention::sdpa: {
+      if (can_skip(p, windowed)) return {};
+      const Tensor mask = boolean_mask(p, windowed);
+      // Inductor makes the kernel's mask once for all layers.
+      return p.training.compile == Compile::model ? additive_mask(p, mask) : mask;
+    }
     case Attention::eager: return additive_mask(p, boolean_mask(p, windowed));
   }
   return {};

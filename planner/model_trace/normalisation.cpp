@@ -129,7 +129,8 @@ Tensor normalise(Program& p, const Parameters& of, std::string_view module, cons
   if (weight == nullptr)
     return hooked(p, {.name = name}, x, [&](const Tensor& input) { return bare_layer_norm(p, input); });
   const Parameter* bias = of.find(name + ".bias");
-  const auto norm = p.modules().kernels.norm != nullptr ? p.modules().kernels.norm : norm_of_transformers;
+  const auto own = kernels_of(p).norm;
+  const auto norm = own != nullptr ? own : norm_of_transformers;
   // A fused one reads and writes once; its backward reads the input again.
   const bool composed = form == NormForm::narrow || form == NormForm::wide || form == NormForm::one_more;
   return hooked(p, {weight, bias}, x, [&](const Tensor& input) {

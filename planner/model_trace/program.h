@@ -107,7 +107,9 @@ struct Program {
   std::vector<std::shared_ptr<Storage>> earlier_logits{},
       earlier_inputs{};                              ///< left by the micro-step before
   std::shared_ptr<Storage> earlier_probabilities{};  ///< left by the micro-step before until this one ends
-  Tensor attention_weights{};  ///< probabilities that eager attention returns to its layer
+  Tensor cast{};                     ///< a compiled layer's last input of adapters, in their type
+  std::weak_ptr<Storage> cast_of{};  ///< what it was cast from
+  Tensor attention_weights{};        ///< probabilities that eager attention returns to its layer
 
   [[nodiscard]] const ModelShape& shape() const { return model.shape; }
   [[nodiscard]] const Operators& operators() const { return model.shape.operators; }
@@ -146,11 +148,13 @@ struct ModuleCall {
 /// True if norms, rotary embeddings and gated activations are timed as one kernel each. Liger's Trainer
 /// option enables them together with its fused loss. Source: linkedin/Liger-Kernel
 /// transformers/monkey_patch.py (rope, rms_norm, swiglu and fused_linear_cross_entropy are on by default).
-[[nodiscard]] inline bool fuses_kernels(const Program& p) {
-  const Training& training = p.training;
-  if (training.modules.kernels.replace_layers()) return false;  // these are on the tape as they are
-  return training.fused_kernels || (training.fused_loss && training.modules.fused_loss_brings);
-}
+[[nodiscard]] bool fuses_kernels(const Program& p);
+/// Returns the kernels of the part that is recorded: those that were chosen, or Inductor's.
+[[nodiscard]] const LayerKernels& kernels_of(const Program& p);
+/// Records the token embedding of a compiled model.
+[[nodiscard]] Tensor compiled_embedding(Program& p, const Parameter& table, const Tensor& ids);
+/// Records the loss of a compiled model's logits.
+[[nodiscard]] Tensor compiled_loss(Program& p, const Tensor& logits);
 /// True if a framework hooks the modules that run now.
 [[nodiscard]] bool hooks_modules(const Program& p);
 

@@ -294,7 +294,7 @@ Tensor embedding(Autograd& torch, const Tensor& weight, const Tensor& ids) {
 
 namespace {
 
-Tensor made(Autograd& torch, const Dimensions& sizes, DType type) {
+Tensor kernel_result(Autograd& torch, const Dimensions& sizes, DType type) {
   return torch.kernel({}, Layout::contiguous(sizes), type);
 }
 
@@ -361,8 +361,8 @@ Tensor masked_scatter(Autograd& torch, const Tensor& x, const Tensor& mask, cons
   if (node) kept = torch.save(mask);
   Tensor result = torch.kernel({&x}, Layout::contiguous(x.layout.sizes), x.type);
   {
-    const Tensor sums = made(torch, x.layout.sizes, DType::int64);
-    const Tensor wide = made(torch, x.layout.sizes, DType::boolean);
+    const Tensor sums = kernel_result(torch, x.layout.sizes, DType::int64);
+    const Tensor wide = kernel_result(torch, x.layout.sizes, DType::boolean);
   }
   torch.change(result, &source);
   if (!node) return result;
@@ -375,8 +375,8 @@ Tensor masked_scatter(Autograd& torch, const Tensor& x, const Tensor& mask, cons
     const std::int64_t count = Layout::contiguous(own).elements();
     Tensor places;
     {
-      const Tensor wide = made(torch, all, DType::boolean);
-      places = made(torch, {static_cast<std::int64_t>(all.size()), count}, DType::int64);
+      const Tensor wide = kernel_result(torch, all, DType::boolean);
+      places = kernel_result(torch, {static_cast<std::int64_t>(all.size()), count}, DType::int64);
     }
     outputs[1] = torch.kernel({&places}, Layout::contiguous(own), gradients[0].type);
     return outputs;
@@ -409,8 +409,8 @@ Tensor add_at_rows(Autograd& torch, const Tensor& x, const Tensor& mask, const T
       casts ? torch.kernel({&features}, Layout::contiguous(features.layout.sizes), x.type) : features;
   Tensor result = torch.kernel({&x}, Layout::contiguous(x.layout.sizes), x.type);
   {
-    const Tensor places = made(torch, {2, rows}, DType::int64);
-    const Tensor own = made(torch, features.layout.sizes, x.type);
+    const Tensor places = kernel_result(torch, {2, rows}, DType::int64);
+    const Tensor own = kernel_result(torch, features.layout.sizes, x.type);
     const Tensor sum = torch.kernel({&own, &cast}, Layout::contiguous(features.layout.sizes), x.type);
     torch.change(result, &sum);
   }
@@ -422,17 +422,17 @@ Tensor add_at_rows(Autograd& torch, const Tensor& x, const Tensor& mask, const T
     const DType type = incoming.type;
     Tensors outputs(2);
     {
-      const Tensor zeros = made(torch, own, type);
+      const Tensor zeros = kernel_result(torch, own, type);
       outputs[0] = torch.kernel({&incoming}, Layout::contiguous(incoming.layout.sizes), type);
     }
     // It waits for the tower's backward, which runs behind all layers.
     const auto stays = [&](DType in) {
-      return torch.recorder().around_layers([&] { return made(torch, own, in); });
+      return torch.recorder().around_layers([&] { return kernel_result(torch, own, in); });
     };
-    outputs[1] = casts ? made(torch, own, type) : stays(type);
+    outputs[1] = casts ? kernel_result(torch, own, type) : stays(type);
     gradients[0] = {};
     {
-      const Tensor of_rows = made(torch, outputs[0].layout.sizes, type);
+      const Tensor of_rows = kernel_result(torch, outputs[0].layout.sizes, type);
       accumulate_rows(torch, rows, outputs[0].size(0) * outputs[0].size(1));
       torch.change(outputs[0], &of_rows);
     }

@@ -335,7 +335,7 @@ void rotate(Program& p, Heads& heads) {
   // A fused kernel turns queries and keys where they are, and their gradients.
   const Bytes moved = (heads.query.bytes() + heads.key.bytes()) * 2;
   const bool fused = fuses_kernels(p) && p.operators().rotary != Rotary::none;
-  const auto own = p.modules().kernels.rotation;
+  const auto own = kernels_of(p).rotation;
   p.torch.fused(fused, moved, moved,
                 [&] { own != nullptr ? own(p, heads) : rotate_as_transformers(p, heads); });
 }

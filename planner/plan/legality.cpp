@@ -61,8 +61,10 @@ void check_offered(const Strategy& s, const FrameworkSpec& framework, Reasons& r
     reasons.emplace_back("context parallelism (ring attention) is FSDP2's: take --framework fsdp, or --sp");
   if (s.long_context.tiles() && !framework.runs_alst)
     reasons.emplace_back("tiles tell DeepSpeed when a gradient is complete: FSDP2 and DDP have no such word");
-  if (s.long_context.checkpoint_offload != CheckpointOffload::none && !framework.runs_alst)
-    reasons.emplace_back("checkpoints on the host are planned for DeepSpeed alone");
+  const CheckpointOffload to = s.long_context.checkpoint_offload;
+  const bool is_deepspeeds = to == CheckpointOffload::host || to == CheckpointOffload::pinned;
+  if (is_deepspeeds && !framework.runs_alst)
+    reasons.emplace_back("checkpoints on the host are planned for DeepSpeed and Unsloth alone");
 }
 
 /// Rejects what is not known of a model that runs with images.
@@ -206,16 +208,44 @@ void check_packed_weights(const Training& training, const Strategy& s, const Fra
 /// True of a model whose layers are neither described nor planned by analogy.
 bool is_recorded_alone(const Model& model) { return model.recorded && !model.analogue; }
 
+/// Rejects what torch.compile is not planned with.
+void check_compile(const Model& model, const Training& training, const Strategy& s,
+                   const FrameworkSpec& framework, Reasons& reasons) {
+  if (training.compile == Compile::none) return;
+  const bool whole = training.compile == Compile::model;
+  if (is_recorded_alone(model)) reasons.push_back(for_described_models("torch.compile"));
+  if (framework.reads_ds_config || framework.has_stages || (whole && framework.makes_shards))
+    reasons.emplace_back(whole ? "torch.compile of the whole model is planned on one GPU and with DDP"
+                               : "torch.compile of layers is planned on one GPU, with DDP and with FSDP2");
+  if (training.method == Method::qlora)
+    reasons.emplace_back("torch.compile around packed weights is not planned: --method lora");
+  if (s.layout.tensor > 1 || s.layout.token_ranks() > 1)
+    reasons.emplace_back("torch.compile is planned for data parallelism alone");
+  if (training.modules.replaces_modules() || training.modules.kernels.replace_layers())
+    reasons.emplace_back("torch.compile is planned over transformers' own modules");
+  if (whole && (training.fused_loss || training.fused_head || training.cut_loss || training.loss_chunks > 1 ||
+                training.objective != Objective::sft))
+    reasons.emplace_back("a model that is compiled as a whole has its own loss of next tokens");
+}
+
 void check_method(const Model& model, const Training& training, const Strategy& s,
                   const FrameworkSpec& framework, const Facts& facts, Reasons& reasons) {
   check_packed_weights(training, s, framework, facts, reasons);
   if (training.fused_head) check_fused_head(model, training, s, reasons);
+  check_compile(model, training, s, framework, reasons);
+  if (training.cut_loss && (s.layout.tensor > 1 || model.recorded || model.analogue))
+    reasons.emplace_back("cut cross-entropy is planned for described models, without tensor parallelism");
   const LayerKernels& kernels = training.modules.kernels;
   if (kernels.replace_layers() && is_recorded_alone(model))
     reasons.push_back(for_described_models(fmt::format("the use of {}'s kernels", kernels.owner)));
   if (kernels.delta_rule != nullptr && !kernels.replace_layers() && !model.shape.delta_net)
     reasons.push_back(
         fmt::format("the model has no linear attention that {}'s kernels are known for", kernels.owner));
+  if (const auto refuses = training.modules.refuses)
+    if (const std::optional<std::string> why = refuses(model, training, s)) reasons.push_back(*why);
+  if (s.long_context.checkpoint_offload == CheckpointOffload::buffered &&
+      training.modules.name != kUnsloth.name)
+    reasons.emplace_back("--checkpoint-offload unsloth is Unsloth's: --trainer unsloth");
   const bool more = training.dora || !training.modules_to_save.empty();
   if (training.method != Method::full && more && is_recorded_alone(model))
     reasons.push_back(for_described_models("training with DoRA or trained copies"));

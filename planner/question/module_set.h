@@ -3,25 +3,33 @@
 // docs/adding-a-module-set.md says how to add one.
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "models/base/names.h"
+#include "models/base/quantity.h"
 
 namespace zplan {
 
+struct Model;
+struct Strategy;
+struct Training;
+
 /// CheckpointOffload says where the inputs of checkpointed layers wait for the backward: on the device; in
 /// pageable host memory, as ArcticTraining's replacement of torch.utils.checkpoint keeps them; in pinned host
-/// memory by DeepSpeed's hooks on saved tensors, which find nothing to move at ZeRO-3.
-enum class CheckpointOffload { none, host, pinned };
+/// memory by DeepSpeed's hooks on saved tensors, which find nothing to move at ZeRO-3; in pinned host memory
+/// behind two buffers that stay on the device, as Unsloth keeps them.
+enum class CheckpointOffload { none, host, pinned, buffered };
 template <>
 struct EnumNames<CheckpointOffload> {
-  static constexpr std::array<std::pair<CheckpointOffload, std::string_view>, 3> table{
+  static constexpr std::array<std::pair<CheckpointOffload, std::string_view>, 4> table{
       {{CheckpointOffload::none, "none"},
        {CheckpointOffload::host, "alst"},
-       {CheckpointOffload::pinned, "deepspeed"}}};
+       {CheckpointOffload::pinned, "deepspeed"},
+       {CheckpointOffload::buffered, "unsloth"}}};
 };
 
 // Declared in planner/model_trace/, which defines the functions of the rows.
@@ -83,6 +91,11 @@ struct ModuleSet {
   symbolic::Tensor (*head_and_loss)(symbolic::Program&, const symbolic::Parameters&,
                                     const symbolic::Tensor&){};
 
+  /// Returns why the library does not run a model so, or why that is not planned; nothing where it does.
+  std::optional<std::string> (*refuses)(const Model&, const Training&, const Strategy&){};
+  /// Blocks that the library holds on the device beside parameters from the first step on.
+  std::vector<Bytes> (*held)(const Model&, const Training&, const Strategy&){};
+
   // Layers.
   bool runs_llama_blocks{};      ///< every model runs as Llama's block: separate weights for each projection
   bool fused_gelu{};             ///< GELU that transformers composes of operations is one kernel
@@ -118,8 +131,9 @@ struct ModuleSet {
 };
 
 // The table. A row whose functions record modules stands beside them in planner/model_trace/.
-extern const ModuleSet kTransformers, kLitgpt, kLlmFoundry, kTorchtitan, kLiger, kFla, kMegatron;
-inline constexpr std::array kModuleSets{&kTransformers, &kLitgpt, &kLlmFoundry, &kTorchtitan, &kLiger, &kFla};
+extern const ModuleSet kTransformers, kLitgpt, kLlmFoundry, kTorchtitan, kLiger, kFla, kMegatron, kUnsloth;
+inline constexpr std::array kModuleSets{&kTransformers, &kLitgpt, &kLlmFoundry, &kTorchtitan,
+                                        &kLiger,        &kFla,    &kUnsloth};
 
 /// Returns the names that --modules takes.
 [[nodiscard]] std::vector<std::string> module_set_names();

@@ -155,6 +155,15 @@ struct EnumNames<LossShift> {
        {LossShift::logits_alone, "logits-alone"}}};
 };
 
+/// Compile says what torch.compile compiles: nothing; each decoder layer by itself, as torchtune and
+/// torchtitan do; the whole model with head and loss, as TrainingArguments(torch_compile=True) does.
+enum class Compile { none, layer, model };
+template <>
+struct EnumNames<Compile> {
+  static constexpr std::array<std::pair<Compile, std::string_view>, 3> table{
+      {{Compile::none, "none"}, {Compile::layer, "layer"}, {Compile::model, "model"}}};
+};
+
 /// AnswerLoss says how log-probabilities of answers are made of whole logits: sequence by sequence (TRL); of
 /// all sequences at once, divided by a temperature before (torchtune); of all at once in fp32, while the
 /// logits stay for metrics (LLaMA-Factory).
@@ -253,12 +262,17 @@ struct Training {
   bool sliced_head{};           ///< with loss_chunks: the head runs slice by slice as well
   /// TRL's fused head: log-probabilities by tiles of tokens and vocabulary, computed again in the backward.
   bool fused_head{};
+  /// Cut cross-entropy: logits exist in the multiprocessors' own memory alone, forward and backward.
+  bool cut_loss{};
+  Compile compile{};
   LossShift loss_shift{LossShift::labels};
   AnswerLoss answer_loss{AnswerLoss::by_sequence};  ///< of dpo, orpo, simpo and kto
   ModuleSet modules{};                              ///< whose layers, kernels and selective checkpointing run
   Framework framework{Framework::deepspeed};
   DeepSpeedRelease deepspeed{};
   OptimizerKernel optimizer_kernel{OptimizerKernel::fused};
+  /// bitsandbytes' 8-bit optimizers keep fp32 moments of embeddings, as transformers' Trainer registers.
+  bool wide_embedding_moments{true};
 
   bool expandable_segments{};  ///< PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
   bool names_modules{};        ///< tapes say which module runs, for a history of memory; nothing else changes
@@ -484,6 +498,10 @@ struct Strategy {
   const CheckpointOffload asked = strategy.long_context.checkpoint_offload;
   return asked != CheckpointOffload::none ? asked : training.modules.checkpoint_offload;
 }
+
+/// Unsloth leaves inputs of layers on the device that are not larger. Source: unsloth_zoo 2026.10.9
+/// gradient_checkpointing.py MINIMUM_SIZE.
+inline constexpr Bytes kLargestUnoffloaded{2 << 20};
 
 /// Returns the tokens of a sample on one rank: its part where several ranks divide them.
 [[nodiscard]] inline std::int64_t local_tokens(const Training& training, const Strategy& strategy) {

@@ -78,6 +78,7 @@ struct AppliedDefault {
 struct TrainerTarget {
   Training& training;
   Checkpointing& checkpointing;
+  CheckpointOffload& checkpoint_offload;
   std::int64_t samples{1};  ///< of a micro-batch, whose tokens slices of the loss divide
 };
 

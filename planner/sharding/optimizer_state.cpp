@@ -12,21 +12,29 @@ constexpr std::int64_t kBlock = 256, kFourBitBlock = 128;
 constexpr Bytes kCodeTable{1024};   ///< 256 fp32 values
 constexpr Bytes kFourBitTable{64};  ///< 16 fp32 values, of each tensor
 
-bool packs(const OptimizerSpec& optimizer, Elements elements) {
+/// Source for embeddings: transformers 5.23 trainer.py create_optimizer (register_module_override).
+bool packs(const Training& training, const OptimizerTensor& tensor) {
+  const OptimizerSpec& optimizer = spec(training.optimizer);
+  const Elements elements = tensor.elements;
   if (optimizer.four_bit) return elements >= kSmallestPacked && elements.value % kFourBitBlock == 0;
-  return optimizer.eight_bit && elements >= kSmallestPacked;
+  const bool stays_wide = tensor.embeds && training.wide_embedding_moments;
+  return optimizer.eight_bit && elements >= kSmallestPacked && !stays_wide;
 }
 
 bool pages(const OptimizerSpec& optimizer, Elements elements) {
   return optimizer.paged && elements >= kSmallestPaged;
 }
 
+bool is_embedding(const RankTensor& tensor) {
+  return tensor.role == TensorRole::token_embedding || tensor.role == TensorRole::position_embedding;
+}
+
 /// Two values in a byte, an fp32 maximum of each block, and a table. What is not packed has its parameter's
 /// type. Source: torchao 0.14 optim/subclass_4bit.py zeros, optim/adam.py _new_buffer.
-std::vector<Bytes> four_bit_states(const OptimizerSpec& optimizer, const OptimizerTensor& tensor) {
+std::vector<Bytes> four_bit_states(const Training& training, const OptimizerTensor& tensor) {
   std::vector<Bytes> blocks;
-  for (int i = 0; i < optimizer.moments; ++i) {
-    if (!packs(optimizer, tensor.elements)) {
+  for (int i = 0; i < spec(training.optimizer).moments; ++i) {
+    if (!packs(training, tensor)) {
       blocks.push_back(tensor.elements * tensor.element);
       continue;
     }
@@ -37,8 +45,10 @@ std::vector<Bytes> four_bit_states(const OptimizerSpec& optimizer, const Optimiz
   return blocks;
 }
 
-std::vector<Bytes> packed_states(const OptimizerSpec& optimizer, Elements elements) {
-  const bool packed = packs(optimizer, elements);
+std::vector<Bytes> packed_states(const Training& training, const OptimizerTensor& tensor) {
+  const OptimizerSpec& optimizer = spec(training.optimizer);
+  const Elements elements = tensor.elements;
+  const bool packed = packs(training, tensor);
   std::vector<Bytes> blocks;
   for (int i = 0; i < optimizer.moments && !pages(optimizer, elements); ++i)
     blocks.push_back(elements * Bytes(packed ? 1 : 4));
@@ -62,8 +72,7 @@ std::vector<Bytes> optimizer_state_blocks(const Training& training, const Optimi
   const Bytes moment = tensor.elements * tensor.element;
   switch (optimizer.form) {
     case StateForm::packed:
-      return optimizer.four_bit ? four_bit_states(optimizer, tensor)
-                                : packed_states(optimizer, tensor.elements);
+      return optimizer.four_bit ? four_bit_states(training, tensor) : packed_states(training, tensor);
     case StateForm::factored: return factored_states(tensor, tensor.element);
     case StateForm::factored_fp32: {
       std::vector<Bytes> states = factored_states(tensor, Bytes(4));
@@ -103,7 +112,8 @@ std::vector<OptimizerTensor> tensors_by_rows(const RankModel& model, std::int64_
     result.push_back({.elements = fsdp_shard(tensor, ranks),
                       .element = element.value_or(Bytes(tensor.stored.value / tensor.elements.value)),
                       .rows = share(Elements(tensor.rows), ranks).value,
-                      .columns = tensor.columns});
+                      .columns = tensor.columns,
+                      .embeds = is_embedding(tensor) && !element});
   }
   return result;
 }
@@ -119,7 +129,7 @@ Bytes paged_states(const RankModel& model, const Training& training, const Strat
   Bytes sum{};
   for (const OptimizerTensor& tensor : optimizer_tensors(model, training, strategy)) {
     if (!pages(optimizer, tensor.elements)) continue;
-    sum += tensor.elements * Bytes(packs(optimizer, tensor.elements) ? 1 : 4) * optimizer.moments;
+    sum += tensor.elements * Bytes(packs(training, tensor) ? 1 : 4) * optimizer.moments;
   }
   return sum;
 }

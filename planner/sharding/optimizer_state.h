@@ -14,6 +14,7 @@ struct OptimizerTensor {
   Bytes element;           ///< it is stored in so many bytes each, and so is its gradient
   std::int64_t rows{1};    ///< its first dimension
   std::int64_t columns{};  ///< its last dimension; 0 where there is but one
+  bool embeds{};           ///< an embedding's weight, of which 8-bit optimizers keep fp32 moments
   bool operator==(const OptimizerTensor&) const = default;
 };
 

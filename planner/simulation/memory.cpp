@@ -13,7 +13,8 @@ namespace zplan {
 
 namespace {
 
-/// Inputs of checkpointed layers. DeepSpeed's hooks leave the last one on the device, and all at ZeRO-3.
+/// Inputs of checkpointed layers. DeepSpeed's hooks leave the last one on the device, and all at ZeRO-3;
+/// Unsloth has buffers for all, which its first step fills.
 void tally_checkpoints(const StepInputs& in, HostTally& host) {
   const Strategy& s = in.strategy;
   const std::int64_t layers = in.model.shape.layers;
@@ -21,6 +22,9 @@ void tally_checkpoints(const StepInputs& in, HostTally& host) {
                                                  local_tokens(in.training, s) * in.model.shape.hidden_size);
   const CheckpointOffload to = checkpoint_offload(in.training, s);
   if (to == CheckpointOffload::host) host.pageable(each * layers);
+  if (to == CheckpointOffload::buffered && s.checkpointing == Checkpointing::full &&
+      each > kLargestUnoffloaded)
+    for (std::int64_t i = 0; i < layers; ++i) host.pinned(each);
   if (to != CheckpointOffload::pinned || s.zero_stage == 3) return;
   for (std::int64_t i = 1; i < layers; ++i) host.pinned(each);
 }

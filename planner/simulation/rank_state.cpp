@@ -29,6 +29,9 @@ RankState::RankState(const RunInputs& inputs, Device& device)
     last = layer;
   }
   device_.allocate(Term::frozen_parameters, inputs.step.model.inventory.buffers);
+  if (const auto held = in().training.modules.held)
+    for (const Bytes each : held(in().model, in().training, in().strategy))
+      device_.allocate(Term::layer_working_set, each);
 }
 
 std::size_t RankState::tensor_of(int layer, std::int32_t index) const {

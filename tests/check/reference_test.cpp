@@ -65,6 +65,8 @@ TEST(References, AreReadWhole) {
       {"adapters/steps.json", Kind::step, 15},
       {"trainers/steps.json", Kind::step, 56},
       {"answers/steps.json", Kind::step, 16},
+      {"compiled/steps.json", Kind::step, 85},
+      {"unsloth/steps.json", Kind::step, 46},
       {"rollouts/steps.json", Kind::step, 35},
       {"rollouts/whole_logits.json", Kind::step, 32},
       {"distillation/steps.json", Kind::step, 28},
@@ -364,6 +366,44 @@ TEST(References, LossesOfWholeAnswersAreAsMeasured) {
     EXPECT_LE(std::abs(*record.error), 0.005) << record.id;
   }
   EXPECT_EQ(judged, 16U);
+}
+
+// torch.compile of layers and whole models, Liger's kernels by their switches, cut cross-entropy. Not
+// planned: float8, offloaded activations, a budget of compiled graphs, Liger's cross-entropy of whole logits.
+TEST(References, CompiledStepsAreAsMeasured) {
+  std::vector<double> allocated;
+  std::size_t skipped = 0;
+  for (const Record& record : judge(reference("compiled/steps.json"))) {
+    if (record.statistic != Statistic::allocated) continue;
+    if (!record.judged()) {
+      ++skipped;
+      continue;
+    }
+    allocated.push_back(std::abs(*record.error));
+    EXPECT_LE(allocated.back(), 0.013) << record.id;
+  }
+  EXPECT_EQ(skipped, 21U);
+  std::sort(allocated.begin(), allocated.end());
+  ASSERT_EQ(allocated.size(), 64U);
+  EXPECT_LE(median_of(allocated), 0.0001);
+}
+
+// LoRA and QLoRA of Unsloth with its three kinds of checkpointing: device and pinned bytes. Not planned: full
+// training, padded batches, Gemma 3, its tiled feed-forward, adapters on embeddings.
+TEST(References, UnslothsStepsAreAsMeasured) {
+  std::vector<double> allocated;
+  std::size_t pinned = 0;
+  for (const Record& record : judge(reference("unsloth/steps.json"))) {
+    if (!record.judged()) continue;
+    if (record.statistic == Statistic::host_pinned) pinned += record.exact ? 1 : 0;
+    if (record.statistic != Statistic::allocated) continue;
+    allocated.push_back(std::abs(*record.error));
+    EXPECT_LE(allocated.back(), 0.001) << record.id;
+  }
+  std::sort(allocated.begin(), allocated.end());
+  ASSERT_EQ(allocated.size(), 34U);
+  EXPECT_EQ(pinned, 34U);
+  EXPECT_LE(median_of(allocated), 0.0002);
 }
 
 // GRPO's scoring and training over given completions: with and without a reference, adapters, accumulation.

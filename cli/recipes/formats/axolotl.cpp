@@ -196,7 +196,7 @@ RecipeOptions plugins(const RecipePlace& place) {
     const std::string name = each.text.substr(each.text.rfind('.') + 1);
     const RecipeValue* cut = place.text.root.find("cut_cross_entropy");
     if (name == "CutCrossEntropyPlugin" && (cut == nullptr || place.is_on("cut_cross_entropy")))
-      options.emplace_back("--fused-loss", kFlagGiven);
+      options.emplace_back("--cut-cross-entropy", kFlagGiven);
     for (const auto& [plugin, why] : kNamed)
       if (name == plugin) place.not_planned(std::string(why));
     if (!each.text.starts_with("axolotl."))
@@ -370,7 +370,7 @@ std::vector<RecipeRow> axolotl_rows() {
       {"liger_glu_activation", "", liger_gates},
       {"liger_swiglu", "", liger_gates},
       {"liger_rope", "", as_word, seen},
-      {"cut_cross_entropy", "--fused-loss", cut_cross_entropy},
+      {"cut_cross_entropy", "--cut-cross-entropy", cut_cross_entropy},
       {"chunked_cross_entropy", "", as_word, {{"true", "--loss-chunks 8"}, {"false", ""}}},
       {"chunked_cross_entropy_num_chunks", "--loss-chunks", as_text},
       {"experts_implementation", "", experts},

@@ -510,11 +510,22 @@ RecipeOptions quantizer(const RecipePlace& place) {
   return {};
 }
 
+/// torchtune compiles each layer, and the loss, which is planned as it runs without that.
+RecipeOptions compiled(const RecipePlace& place) {
+  const std::optional<bool> compiles = place.boolean();
+  if (compiles && !*compiles) return {};
+  const bool is_packed = place.other("model._component_").find("qlora_") != std::string::npos ||
+                         place.is_on("model.quantize_base");
+  if (compiles && !is_packed) return {{"--compile", "layer"}};
+  name_as_not_planned(place, "compile", "what torch.compile fuses");
+  return {};
+}
+
 std::vector<RecipeRow> unplanned_keys() {
   return {{"tensor_parallel_dim", "", degree},
           {"data_parallel_shard_dim", "", degree},
           {"enable_activation_offloading", "", nullptr, {}, "saved activations wait in host memory"},
-          {"compile", "", nullptr, {}, "what torch.compile fuses"},
+          {"compile", "", compiled},
           {"custom_sharded_layers", "", nullptr, {}, "which layers FSDP2 wraps by themselves"},
           {"enable_fp8_training", "", nullptr, {}, "matrix products in float8"},
           {"quantizer._component_", "", quantizer},

@@ -97,6 +97,21 @@ void read_kernels(const JsonReader& value, Run& run) {
   choose_kernels(run.setup.training.modules, value.place(), value.text());
 }
 
+/// Liger's own defaults: all but the cross-entropy by itself. Source: Liger-Kernel 0.8.5
+/// transformers/monkey_patch.py.
+void read_liger(const JsonReader& value, Run& run) {
+  Training& training = run.setup.training;
+  LayerKernels kernels = kLiger.kernels;
+  if (!value.boolean_or("rms_norm", true)) kernels.norm = nullptr;
+  if (!value.boolean_or("rope", true)) kernels.rotation = nullptr;
+  if (!value.boolean_or("swiglu", true)) kernels.feed_forward = nullptr;
+  training.modules.kernels = kernels.replace_layers() ? kernels : LayerKernels{};
+  training.fused_loss = value.boolean_or("fused_linear_cross_entropy", true);
+  if (value.boolean_or("cross_entropy", false)) run.skip.add("Liger's cross-entropy of whole logits");
+}
+
+void read_compile(const JsonReader& value, Run& run) { run.setup.training.compile = named<Compile>(value); }
+
 /// "vision tower", or parts by --freeze's words.
 void read_frozen(const JsonReader& value, Run& run) {
   const std::string parts = value.text();
@@ -176,10 +191,22 @@ void read_maker(const JsonReader& value, Run& run) {
 
 // ---- checkpointing, sharding, offload
 
+/// "hf" and "titan" are checkpoints around whole layers, "sac" torchtitan's of chosen operators.
 void read_checkpointing(const JsonReader& value, Run& run) {
-  const bool reentrant = value.text() == "reentrant";
-  run.setup.strategy.checkpointing = reentrant ? Checkpointing::full : named<Checkpointing>(value);
-  if (reentrant) run.setup.training.reentrant_checkpointing = true;
+  const std::string name = value.text();
+  Checkpointing& kept = run.setup.strategy.checkpointing;
+  if (name == "unsloth") {
+    kept = Checkpointing::full;
+    run.setup.strategy.long_context.checkpoint_offload = CheckpointOffload::buffered;
+  } else if (name == "sac") {
+    kept = Checkpointing::selective;
+    run.setup.training.modules.recomputes_alternate_products = true;
+  } else if (name == "reentrant" || name == "hf" || name == "titan") {
+    kept = Checkpointing::full;
+    run.setup.training.reentrant_checkpointing = name == "reentrant";
+  } else {
+    kept = named<Checkpointing>(value);
+  }
 }
 
 void read_full_checkpointing(const JsonReader& value, Run& run) {
@@ -255,7 +282,8 @@ void read_recorded_ds_config(const JsonReader& value, Run& run) {
 // ---- machines
 
 void read_capability(const JsonReader& value, Run& run) {
-  if (value.text() == "90") run.setup.cluster = usual_cluster("H100-SXM-80GB", run.gpus, std::nullopt);
+  const std::string capability = value.raw().is_string() ? value.text() : value.raw().dump();
+  if (capability == "90") run.setup.cluster = usual_cluster("H100-SXM-80GB", run.gpus, std::nullopt);
 }
 
 void read_node_ranks(const JsonReader& /*value*/, Run& run) {

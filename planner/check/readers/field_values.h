@@ -80,6 +80,11 @@ template <Word feature>
 void skip_if(const JsonReader& value, Run& run) {
   if (value.boolean()) run.skip.add(feature.text);
 }
+/// The run has a feature that is not modelled wherever the field is there.
+template <Word feature>
+void skip_always(const JsonReader& /*value*/, Run& run) {
+  run.skip.add(feature.text);
+}
 
 // ---- the model and the ranks
 void read_gpus(const JsonReader& value, Run& run);
@@ -88,6 +93,8 @@ void read_cut_model(const JsonReader& value, Run& run);
 void read_small_llama(const JsonReader& value, Run& run);
 void read_modules(const JsonReader& value, Run& run);
 void read_kernels(const JsonReader& value, Run& run);
+void read_liger(const JsonReader& value, Run& run);
+void read_compile(const JsonReader& value, Run& run);
 void read_images(const JsonReader& value, Run& run);
 void read_frozen(const JsonReader& value, Run& run);
 void read_value_model(const JsonReader& value, Run& run);

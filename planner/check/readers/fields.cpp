@@ -50,6 +50,12 @@ constexpr std::array kFields{
     Field{"/ranks", H, H, read_gpus, "ranks of the run"},
     Field{"activation_offload", P, 0, skip_if<"offloaded activations">, "activations are kept on the host"},
     Field{"compile", P, 0, skip_if<"torch.compile">, "torch.compile is used"},
+    Field{"compile", T, 0, read_compile, "none, layer or model: what torch.compile compiles"},
+    Field{"activation_memory_budget", T, 0, skip_always<"a memory budget of compiled graphs">,
+          "share of the activations that compiled graphs may keep"},
+    Field{"offload_activations", T, 0, skip_always<"offloaded activations">,
+          "whose hooks keep activations on the host"},
+    Field{"float8", T, 0, skip_always<"float8 products">, "scales of 8-bit products"},
     Field{"fp8", P, 0, skip_if<"float8 products">, "products are of 8-bit numbers"},
     Field{"sequence_parallel", P, 0, skip_if<"sequence parallelism">,
           "norms and dropout are divided by tokens", divides_tensors},
@@ -85,8 +91,7 @@ constexpr std::array kFields{
     Field{"autocast", P | T, 0, flag<&Training::autocast>, "torch.autocast is on"},
 
     // ---- how ranks and batches are arranged
-    Field{"tensor_parallel", P | T, P | T, read_tensor_parallel, "ranks that divide a layer",
-          divides_tensors},
+    Field{"tensor_parallel", P | T, P, read_tensor_parallel, "ranks that divide a layer", divides_tensors},
     Field{"tp", O | D, 0, read_tensor_parallel, "ranks that divide a layer"},
     Field{"sequence_parallel", T, T, read_sequence_parallel, "ranks that divide a sample", divides_samples},
     Field{"micro_batch", P | T, P | T, whole<&S::micro_batch_size, 1, kMostBatch>,
@@ -124,6 +129,7 @@ constexpr std::array kFields{
 
     // ---- the loss
     Field{"loss", P | T, P, read_loss, "full, fused, chunked or an objective"},
+    Field{"liger", T, 0, read_liger, "Liger-Kernel's switches; those left out are on"},
     Field{"fused_head", T, 0, flag<&Training::fused_head>, "TRL's fused head"},
     Field{"answer_loss", P | T, 0, read_answer_loss, "how log-probabilities of answers are made of logits"},
     Field{"loss_shift", P | T, 0, read_loss_shift, "what is shifted by one token"},
@@ -211,7 +217,10 @@ void start(Run& run) {
   Training& training = run.setup.training;
   Strategy& strategy = run.setup.strategy;
   switch (run.format) {
-    case kTraining: training.syncs_each_micro_step = true; break;
+    case kTraining:
+      training.syncs_each_micro_step = true;
+      training.wide_embedding_moments = false;  // rows' loops make optimizers themselves
+      break;
     case kRouted:
       training.sequence_length = 32;
       training.attention = Attention::eager;
@@ -257,6 +266,9 @@ Run read_run(const JsonReader& row, RowFormat format) {
     const bool names_model = field.key == "/config" || field.key == "/model";
     if (names_model && !run.has_model) return run;
   }
+  const Setup& setup = run.setup;
+  if (const auto refuses = setup.training.modules.refuses)
+    if (auto why = refuses(setup.model, setup.training, setup.strategy)) run.skip.add(*std::move(why));
   return run;
 }
 

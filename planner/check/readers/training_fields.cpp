@@ -50,6 +50,9 @@ constexpr std::array kOptimizers{
     NamedOptimizer{"ds_torch_adam", Optimizer::adamw, OptimizerKernel::foreach},
     NamedOptimizer{"ds_cpu", Optimizer::adamw, OptimizerKernel::deepspeed_fused},
     NamedOptimizer{"bnb_adamw32bit", Optimizer::adamw32bit, OptimizerKernel::fused},
+    NamedOptimizer{"adamw_8bit", Optimizer::adamw8bit, OptimizerKernel::fused},
+    NamedOptimizer{"paged_adamw_8bit", Optimizer::paged_adamw8bit, OptimizerKernel::fused},
+    NamedOptimizer{"adamw_torch_fused", Optimizer::adamw, OptimizerKernel::fused},
     NamedOptimizer{"adafactor_hf", Optimizer::adafactor, OptimizerKernel::single},
     NamedOptimizer{"adafactor_torch", Optimizer::adafactor_torch, OptimizerKernel::foreach},
     NamedOptimizer{"adafactor_torch_single", Optimizer::adafactor_torch, OptimizerKernel::single},
@@ -124,6 +127,25 @@ void adapt(Run& run, const std::string& targets) {
 
 // ---- framework, precision, kernels
 
+namespace {
+
+/// What from_pretrained and Unsloth's Trainer choose, and every NF4 checkpoint has.
+void run_unsloth(Run& run) {
+  Training& training = run.setup.training;
+  training.framework = Framework::torch;
+  choose_modules(training.modules, "framework", "unsloth");
+  training.autocast = training.reentrant_checkpointing = training.expandable_segments = true;
+  training.wide_embedding_moments = true;
+  training.lora_targets.modules = {"q_proj",    "k_proj",  "v_proj",   "o_proj",
+                                   "gate_proj", "up_proj", "down_proj"};
+  if (run.id.find("tiled_mlp") != std::string::npos) run.skip.add("Unsloth's tiled feed-forward");
+  if (!run.options.boolean_or("padding_free", true)) run.skip.add("padded batches under Unsloth");
+}
+
+bool runs_unsloth(const Run& run) { return run.setup.training.modules.name == kUnsloth.name; }
+
+}  // namespace
+
 /// FSDP2 is stage 3 unless it does not reshard; FSDP that shards nothing replicates, as DDP does.
 void read_framework(const JsonReader& value, Run& run) {
   Training& training = run.setup.training;
@@ -134,6 +156,8 @@ void read_framework(const JsonReader& value, Run& run) {
     training.framework = Framework::deepspeed;
   else if (name == "single" || (published && name == "ddp") || (name == "fsdp" && whole))
     training.framework = Framework::torch;
+  else if (!published && name == "unsloth")
+    run_unsloth(run);
   else if (name == "fsdp" || (!published && name == "fsdp_cp"))
     training.framework = Framework::fsdp;
   else if (published)
@@ -167,10 +191,10 @@ void read_published_precision(const JsonReader& value, Run& run) {
   training.autocast = known->autocast;
 }
 
-/// "amp" and "bf16 compute, fp32 shards" are fp32 weights with bf16 products.
+/// "amp", "fsdp_fp32" and "bf16 compute, fp32 shards" are fp32 weights with bf16 products.
 void read_precision(const JsonReader& value, Run& run) {
   const std::string name = value.text();
-  if (name == "amp" || name == "bf16 compute, fp32 shards") return;
+  if (name == "amp" || name == "fsdp_fp32" || name == "bf16 compute, fp32 shards") return;
   const auto known = from_name<Precision>(name.substr(0, name.find(' ')));  // "bf16 shards"
   if (!known) value.fail(in_quotes(name), "accepted: bf16, fp16, fp32, amp");
   run.setup.training.precision = *known;
@@ -181,7 +205,7 @@ void read_precision(const JsonReader& value, Run& run) {
 /// "none": the model has no attention.
 void read_attention(const JsonReader& value, Run& run) {
   const std::string name = value.text();
-  const bool chosen = name == "none" || name == "flash (sdpa)";
+  const bool chosen = name == "none" || name == "flash (sdpa)" || name == "sdpa flash";
   const Attention attention = chosen ? Attention::sdpa : named<Attention>(value);
   run.setup.training.attention = attention == Attention::flash ? Attention::sdpa : attention;
 }
@@ -198,7 +222,8 @@ void read_variant(const JsonReader& value, Run& run) {
 void read_loss(const JsonReader& value, Run& run) {
   const std::string loss = value.text();
   run.setup.training.fused_loss = loss == "fused";
-  if (loss == "full" || loss == "fused") return;
+  run.setup.training.cut_loss = loss == "cce";
+  if (loss == "full" || loss == "fused" || loss == "cce" || runs_unsloth(run)) return;
   if (run.format == kTraining && !from_name<Objective>(loss)) run.skip.add("loss " + loss);
   if (run.format == kPublished && loss != "chunked") run.skip.add(loss + " cross-entropy");
 }
@@ -301,6 +326,7 @@ void read_saved_modules(const JsonReader& value, Run& run) {
 /// A target that zplan does not adapt is a reason to skip the run.
 void read_targets(const JsonReader& value, Run& run) {
   std::vector<std::string>& targets = run.setup.training.lora_targets.modules;
+  if (value.raw() == "default" && runs_unsloth(run)) return;
   targets.clear();
   if (value.raw().is_string())
     targets = {value.text()};
@@ -331,7 +357,7 @@ void read_measured_adapters(const JsonReader& value, Run& run) {
 void read_quantization(const JsonReader& value, Run& run) {
   const auto known = from_name<Quantization>(value.text());
   if (!known && run.format == kPublished) return run.skip.add("quantization " + value.text());
-  run.setup.training.quantization = named<Quantization>(value);
+  run.setup.training.quantization = runs_unsloth(run) ? Quantization::nf4_double : named<Quantization>(value);
 }
 
 void read_score_head(const JsonReader& /*value*/, Run& run) {
@@ -371,7 +397,8 @@ void read_trainer(const JsonReader& value, Run& run) {
   std::vector<TrainerChoice> choices;
   const std::string text = value.text();
   for (const std::string_view each : split(text, ',')) choices.push_back(parse_trainer(value.place(), each));
-  apply_trainers(choices, {run.setup.training, run.setup.strategy.checkpointing, samples_in_slice(run)},
+  apply_trainers(choices, {run.setup.training, run.setup.strategy.checkpointing,
+                            run.setup.strategy.long_context.checkpoint_offload, samples_in_slice(run)},
                  run.gpus, [&](std::string_view option) { return says(run.options, option); });
 }
 

@@ -20,6 +20,7 @@ using ::testing::HasSubstr;
 struct Settings {
   Training training;
   Checkpointing checkpointing{Checkpointing::selective};
+  CheckpointOffload offload{};
 };
 
 std::vector<AppliedDefault> apply(Settings& settings, std::string_view trainers,
@@ -27,7 +28,7 @@ std::vector<AppliedDefault> apply(Settings& settings, std::string_view trainers,
   std::vector<TrainerChoice> choices;
   for (const std::string_view each : split(trainers, ','))
     choices.push_back(parse_trainer("--trainer", each));
-  return apply_trainers(choices, {settings.training, settings.checkpointing}, 1,
+  return apply_trainers(choices, {settings.training, settings.checkpointing, settings.offload}, 1,
                         [&](std::string_view option) { return given.contains(option); });
 }
 
@@ -110,6 +111,31 @@ TEST(Trainers, NameTheirModuleSet) {
   EXPECT_EQ(settings.training.modules.name, "litgpt");
   apply(given, "litgpt", {"--modules"});
   EXPECT_EQ(given.training.modules.name, "transformers");
+}
+
+// Unsloth runs on plain PyTorch, with adapters in fp32 under autocast and inputs of layers on the host.
+TEST(Trainers, RunUnslothAsItSetsItselfUp) {
+  Settings settings;
+  settings.training.method = Method::qlora;
+  apply(settings, "unsloth");
+  const Training& t = settings.training;
+  EXPECT_EQ(t.framework, Framework::torch);
+  EXPECT_EQ(t.modules.name, "unsloth");
+  EXPECT_EQ(settings.offload, CheckpointOffload::buffered);
+  EXPECT_EQ(settings.checkpointing, Checkpointing::full);
+  EXPECT_EQ(t.quantization, Quantization::nf4_double);
+  EXPECT_EQ(t.optimizer, Optimizer::adamw8bit);
+  EXPECT_EQ(t.lora_targets.modules.size(), 7U);
+  EXPECT_TRUE(t.autocast && t.fp32_adapters && t.expandable_segments && t.wide_embedding_moments);
+}
+
+TEST(Trainers, RegisterEmbeddingsWhereTransformersDoes) {
+  for (const auto& [trainer, registers] :
+       {std::pair{"trl", true}, {"axolotl", true}, {"torchtune", false}, {"litgpt", false}}) {
+    Settings settings;
+    apply(settings, trainer);
+    EXPECT_EQ(settings.training.wide_embedding_moments, registers) << trainer;
+  }
 }
 
 // transformers' default of use_reentrant changed with 5.0.

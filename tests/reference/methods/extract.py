@@ -1,9 +1,10 @@
-"""Condenses recorded steps (methods, trainers, rollouts, distillation): the last step of every run.
+"""Condenses recorded steps (methods, trainers, rollouts, distillation, compiled, unsloth): the last step of every run.
 usage: extract.py STEPS, a JSON list or a line for each step; writes steps.json"""
 import json
 import sys
 
 PEAKS = ("requested_before", "allocated_before", "peak_requested", "peak_allocated", "peak_reserved", "peak_phase")
+HOST = ("pinned", "pageable", "pageable_peak")
 SHAPE = ("model_type", "n_embd", "n_layer", "n_head", "n_positions", "resid_pdrop", "embd_pdrop", "attn_pdrop",
          "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
          "num_key_value_heads", "vocab_size", "tie_word_embeddings", "head_dim", "max_position_embeddings")
@@ -33,6 +34,7 @@ rows = [{
     "options": {k: v for k, v in row["options"].items() if v is not None},
     **({"ds_config": row["ds_config"]} if row.get("ds_config") else {}),
     **({"ds_config_reference": row["ds_config_reference"]} if row.get("ds_config_reference") else {}),
+    **({"host_bytes": {k: row["host_bytes"][k] for k in HOST}} if "host_bytes" in row else {}),
     "parameters": row["parameters"],
     "trainable": row["trainable"],
     "measured": steady(row["measured"]),

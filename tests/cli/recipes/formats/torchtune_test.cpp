@@ -107,14 +107,26 @@ TEST(Torchtune, StepsInTheBackward) {
 
 TEST(Torchtune, NamesWhatItDoesNotPlan) {
   const json r = tuned(std::string(kLlama) + kRest +
-                           "enable_activation_offloading: True\ncompile: True\ntensor_parallel_dim: 2\n"
+                           "enable_activation_offloading: True\ntensor_parallel_dim: 2\n"
                            "teacher_model:\n  _component_: torchtune.models.llama3_1.llama3_1_70b\n",
                        "--gpus 4 --mem 80");
-  for (const char* key : {"enable_activation_offloading", "compile", "tensor_parallel_dim", "teacher_model"})
+  for (const char* key : {"enable_activation_offloading", "tensor_parallel_dim", "teacher_model"})
     EXPECT_THAT(unplanned_by_tune(r), Contains(key));
   EXPECT_THAT(
       unplanned_by_tune(tuned(std::string(kLlama) + kRest + "compile: False\ntensor_parallel_dim: 1\n")),
       testing::IsEmpty());
+}
+
+// torchtune compiles layer by layer; around packed weights that is not planned.
+TEST(Torchtune, CompilesLayers) {
+  const json r = tuned(std::string(kLlama) + kRest + "compile: True\n", "--gpus 4 --mem 80");
+  EXPECT_EQ(r.at("training").at("compile"), "layer");
+  EXPECT_THAT(unplanned_by_tune(r), testing::IsEmpty());
+  const json packed = tuned(
+      "model:\n  _component_: torchtune.models.llama3_1.qlora_llama3_1_8b\n  lora_attn_modules: [q_proj]\n" +
+          std::string(kRest) + "compile: True\n",
+      "--gpus 1 --mem 80");
+  EXPECT_THAT(unplanned_by_tune(packed), Contains("compile"));
 }
 
 // The count is of the model that torchtune 0.7's builder makes; transformers' has 10,670,220,835.
