@@ -77,7 +77,7 @@ Tensor multiply(Program& p, const Adapted& of) {
   return result;
 }
 
-/// What was adapted, as the backward needs it: sizes, and the adapter's own matrices.
+/// Low holds what the backward needs of an adapted layer: sizes, and the adapter's own matrices.
 struct Low {
   std::int64_t in{}, rank{}, out{};
   bool packed{};
