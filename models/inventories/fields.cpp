@@ -170,6 +170,17 @@ Json ConfigFields::filled_in(const std::string& path) const {
   return rule == rules.end() ? Json() : by_rule(*rule);
 }
 
+/// Returns words for a list of flags that older configs have in the place of a list of kinds: moe_layer_freq
+/// for mlp_layer_types. Null where the config has none.
+Json ConfigFields::words_of_flags(const Json& flags) const {
+  const Json* said = given(flags.at("field").get<std::string>());
+  if (said == nullptr || !said->is_array()) return {};
+  Json words = Json::array();
+  for (const Json& each : *said)
+    words.push_back(each == 0 || each == false ? flags.at("off") : flags.at("on"));
+  return words;
+}
+
 Json ConfigFields::as_given(const std::string& path) const {
   if (const Json* said = given(path)) return *said;
   const auto rule = rules_.at("fields").find(path);
@@ -177,6 +188,8 @@ Json ConfigFields::as_given(const std::string& path) const {
 }
 
 Json ConfigFields::by_rule(const Json& rule) const {
+  if (const auto flags = rule.find("flags"); flags != rule.end())
+    if (Json words = words_of_flags(*flags); words.is_array()) return words;
   if (const auto constant = rule.find("default"); constant != rule.end()) return *constant;
   if (const auto otherwise = rule.find("else"); otherwise != rule.end()) return value(*otherwise, {});
   const Json count = value(rule.at("count"), {});

@@ -40,6 +40,7 @@ class ConfigFields {
   [[nodiscard]] const Json* given(const std::string& path) const;
   [[nodiscard]] Json as_given(const std::string& path) const;
   [[nodiscard]] Json by_rule(const Json& rule) const;
+  [[nodiscard]] Json words_of_flags(const Json& flags) const;
   [[noreturn]] void fail(const Json& expression, const Json& found, std::int64_t high) const;
 
   const JsonReader& config_;

@@ -51,6 +51,12 @@ POSITIONS = re.compile(r"max_position\w*|n_positions|max_seq_len")
 LAYERS = re.compile(r"(layers|n_layer|num_layers|blocks|depth)$")
 DEPTH = re.compile(r"(^|_)(num_hidden_layers|n_layers?|num_layers|\w*encoder_layers|decoder_layers|num_blocks|depth)$")
 PATTERNS = {"nemotron_h": {"hybrid_override_pattern": "layers_block_type"}}  # lists that older files write as one word
+FLAGS = {
+    "minimax_m3_vl_text": {
+        "layer_types": {"field": "sparse_attention_config.sparse_attention_freq", "on": "minimax_m3_sparse", "off": "full_attention"},
+        "mlp_layer_types": {"field": "moe_layer_freq", "on": "sparse", "off": "dense"},
+    }
+}  # lists of kinds that published files write as flags
 NEEDED = {
     "dbrx": {"attn_config.rope_theta": 500000.0},
     "hunyuan_v1_dense": {"head_dim": 64},
@@ -559,6 +565,8 @@ def main():
         try:
             made = document(each, arguments.cases)
             report = made.pop("report")
+            for field, flags in FLAGS.get(each, {}).items():
+                made["fields"][field]["flags"] = flags
             if "NO RULE: model" in report or "NO RULE: lm_head" in report:
                 path.unlink(missing_ok=True)
                 print(f"{each}: {report}", flush=True)

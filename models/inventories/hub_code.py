@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes files/ARCHITECTURE.json of architectures whose code lies beside their weights on the Hub, by hand of their
-published modeling files: there is no class in transformers of which generate.py could make models."""
+"""Writes files/ARCHITECTURE.json of architectures by hand of their published modeling files: those whose code lies beside
+their weights on the Hub, which have no class in transformers of which generate.py could make models, and DeepSeek-V4, whose
+sizes follow from a table by kind of layer."""
 
 import json
 from pathlib import Path
@@ -167,8 +168,152 @@ def minicpm():
     return "MiniCPMForCausalLM", "model.layers", fields, items
 
 
+def attention(bias=None, output_bias=False):
+    """Products of queries, keys and values, and the output's, under Llama's names; `bias`: when they have biases."""
+    rows = []
+    for name, out, into in (("q", QUERIES, "hidden_size"), ("k", KEYS, "hidden_size"), ("v", KEYS, "hidden_size"), ("o", "hidden_size", QUERIES)):
+        rows.append(tensor(f"self_attn.{name}_proj.weight", [out, into], "attention"))
+        if bias is not None and (output_bias or name != "o"):
+            rows.append(tensor(f"self_attn.{name}_proj.bias", [out], "attention", bias))
+    return rows
+
+
+def deepseek():
+    """modeling_deepseek.py of deepseek-ai/deepseek-moe-16b-base: Llama's attention, experts as DeepSeek-V2 has them.
+    Experts stand in stacks, as transformers has them elsewhere."""
+    dense, routed = ["<", "#0", "first_k_dense_replace"], ["not", ["<", "#0", "first_k_dense_replace"]]
+    width = "moe_intermediate_size"
+    layer = [
+        *attention(["on", "attention_bias"], output_bias=True),
+        *gated("mlp", "intermediate_size", dense),
+        tensor("mlp.experts.gate_up_proj", ["n_routed_experts", times(2, width), "hidden_size"], "expert", routed),
+        tensor("mlp.experts.down_proj", ["n_routed_experts", "hidden_size", width], "expert", routed),
+        tensor("mlp.gate.weight", ["n_routed_experts", "hidden_size"], "router", routed),
+        *gated("mlp.shared_experts", times("n_shared_experts", width), both(routed, ["<", 0, "n_shared_experts"]), role="shared_expert"),
+        norm("input_layernorm"),
+        norm("post_attention_layernorm"),
+    ]
+    fields = {
+        "head_dim": HEAD,
+        "num_key_value_heads": KEY_VALUE_HEADS,
+        "first_k_dense_replace": {"default": 0},
+        "n_shared_experts": {"default": 0},
+        "attention_bias": {"default": False},
+        "tie_word_embeddings": UNTIED,
+    }
+    return "DeepseekForCausalLM", "model.layers", fields, model("model.embed_tokens", "model.layers", layer, "model.norm")
+
+
+def mimo():
+    """modeling_mimo.py of XiaomiMiMo/MiMo-7B-Base: Qwen 2's, and layers that predict more tokens."""
+    layer = [*attention(["on", "attention_bias"]), *gated("mlp", "intermediate_size"), norm("input_layernorm"), norm("post_attention_layernorm")]
+    more = [norm("token_layernorm"), norm("hidden_layernorm"), tensor("input_proj.weight", ["hidden_size", times(2, "hidden_size")], "other"), norm("final_layernorm"), *layer]
+    fields = {
+        "head_dim": HEAD,
+        "num_key_value_heads": KEY_VALUE_HEADS,
+        "attention_bias": {"default": True},
+        "num_nextn_predict_layers": {"default": 0},
+        "tie_word_embeddings": UNTIED,
+    }
+    items = model("model.embed_tokens", "model.layers", layer, "model.norm")
+    path = "model.mtp_layers"
+    items.insert(3, {"list": path, "count": "num_nextn_predict_layers", "items": [{**each, "name": path + ".{}." + each["name"]} for each in more]})
+    return "MiMoForCausalLM", "model.layers", fields, items
+
+
+def orion():
+    """modeling_orion.py of OrionStarAI/Orion-14B-Base: Llama's, with layer norms that have biases."""
+    norms = []
+    for name in ("input_layernorm", "post_attention_layernorm"):
+        norms += [norm(name), tensor(name + ".bias", ["hidden_size"], "norm")]
+    fields = {"head_dim": HEAD, "num_key_value_heads": KEY_VALUE_HEADS, "tie_word_embeddings": UNTIED}
+    items = model("model.embed_tokens", "model.layers", [*attention(), *gated("mlp", "intermediate_size"), *norms], "model.norm")
+    items.insert(3, tensor("model.norm.bias", ["hidden_size"], "norm"))
+    return "OrionForCausalLM", "model.layers", fields, items
+
+
+def deepseek_v4():
+    """models/deepseek_v4/modeling_deepseek_v4.py of transformers 5.23.0: shared keys and values, kept whole near a token and
+    compressed by 4 (with an indexer) or 128 further away, and streams between layers."""
+    ratio, kind = ["at", "compress_ratios", "#0"], ["at", "layer_types", "#0"]
+    sparse, heavy, any_ = ["==", ratio, 4], ["==", ratio, 128], ["<", 0, ratio]
+    rank, streams, width = "q_lora_rank", times("hc_mult", "hidden_size"), "moe_intermediate_size"
+    mixed = times(["+", 2, "hc_mult"], "hc_mult")
+
+    def compressor(path, size, when, doubled):
+        wide = ["if", doubled, times(2, size), size]
+        return [
+            tensor(path + "position_bias", [ratio, wide], "attention", when, linear=False),
+            tensor(path + "kv_proj.weight", [wide, "hidden_size"], "attention", when),
+            tensor(path + "gate_proj.weight", [wide, "hidden_size"], "attention", when),
+            norm(path + "kv_norm", size, when),
+        ]
+
+    layer = [
+        tensor("self_attn.sinks", ["num_attention_heads"], "attention"),
+        tensor("self_attn.q_a_proj.weight", [rank, "hidden_size"], "attention"),
+        norm("self_attn.q_a_norm", rank),
+        tensor("self_attn.q_b_proj.weight", [QUERIES, rank], "attention"),
+        tensor("self_attn.kv_proj.weight", ["head_dim", "hidden_size"], "attention"),
+        norm("self_attn.kv_norm", "head_dim"),
+        tensor("self_attn.o_a_proj.weight", [times("o_groups", "o_lora_rank"), ["//", QUERIES, "o_groups"]], "attention"),
+        tensor("self_attn.o_b_proj.weight", ["hidden_size", times("o_groups", "o_lora_rank")], "attention"),
+        *compressor("self_attn.compressor.", "head_dim", any_, sparse),
+        *compressor("self_attn.compressor.indexer.", "index_head_dim", sparse, True),
+        tensor("self_attn.compressor.indexer.q_b_proj.weight", [times("index_n_heads", "index_head_dim"), rank], "attention", sparse),
+        tensor("self_attn.compressor.indexer.scorer.weights_proj.weight", ["index_n_heads", "hidden_size"], "attention", sparse),
+        tensor("mlp.gate.weight", ["n_routed_experts", "hidden_size"], "router"),
+        tensor("mlp.experts.gate_up_proj", ["n_routed_experts", times(2, width), "hidden_size"], "expert"),
+        tensor("mlp.experts.down_proj", ["n_routed_experts", "hidden_size", width], "expert"),
+        *gated("mlp.shared_experts", width, role="shared_expert"),
+        norm("input_layernorm"),
+        norm("post_attention_layernorm"),
+    ]
+    for part in ("attn_hc", "ffn_hc"):
+        layer += [
+            tensor(part + ".fn", [mixed, streams], "other", linear=False),
+            tensor(part + ".base", [mixed], "other"),
+            tensor(part + ".scale", [3], "other"),
+        ]
+    interleaved = ["if", ["<", "#0", 2], 128, ["if", ["==", ["%", "#0", 2], 1], 4, 128]]
+    by_kind = ["if", ["is", kind, "compressed_sparse_attention"], 4, ["if", ["is", kind, "heavily_compressed_attention"], 128, 0]]
+    fields = {
+        "head_dim": {"default": 512},
+        "hc_mult": {"default": 4},
+        "index_head_dim": {"default": 128},
+        "index_n_heads": {"default": 64},
+        "o_groups": {"default": 8},
+        "o_lora_rank": {"default": 1024},
+        "q_lora_rank": {"default": 1024},
+        "moe_intermediate_size": {"default": 2048},
+        "n_routed_experts": {"default": 256},
+        "compress_ratios": {"count": "num_hidden_layers", "each": ["if", ["null", kind], interleaved, by_kind]},
+        "tie_word_embeddings": UNTIED,
+    }
+    items = model("model.embed_tokens", "model.layers", layer, "model.norm")
+    head = [
+        tensor("model.hc_head.hc_fn", ["hc_mult", streams], "other", linear=False),
+        tensor("model.hc_head.hc_base", ["hc_mult"], "other"),
+        tensor("model.hc_head.hc_scale", [1], "other"),
+    ]
+    return "DeepseekV4ForCausalLM", "model.layers", fields, items[:3] + head + items[3:]
+
+
+MAKERS = {
+    "nemotron-nas": nemotron_nas,
+    "bailing_moe": bailing_moe,
+    "deepseek": deepseek,
+    "deepseek_v4": deepseek_v4,
+    "internlm": internlm,
+    "exaone": exaone,
+    "mimo": mimo,
+    "minicpm": minicpm,
+    "orion": orion,
+}
+
+
 def main():
-    for architecture, make in {"nemotron-nas": nemotron_nas, "bailing_moe": bailing_moe, "internlm": internlm, "exaone": exaone, "minicpm": minicpm}.items():
+    for architecture, make in MAKERS.items():
         name, layers, fields, items = make()
         made = {
             "format": "zplan.inventory/1",

@@ -30,7 +30,7 @@ TEXT_KEYS = ("text_config", "llm_config", "language_config")
 TEXT_FIELDS = ("hidden_size", "vocab_size", "num_hidden_layers", "vocab_size_per_layer_input")
 SKIPPED = re.compile(
     r"(^|\.)(_.*|.*token_id|.*token_index|.*_eps|.*dropout.*|initializer.*|dtype|torch_dtype|transformers_version|use_cache|"
-    r"return_dict|output_.*|problem_type|id2label|label2id|.*rope.*|chunk_size_feed_forward|is_.*decoder|max_length|"
+    r"return_dict|output_(?!dim$)\w*|problem_type|id2label|label2id|.*rope.*|chunk_size_feed_forward|is_.*decoder|max_length|"
     r"tie_word_embeddings|architectures|model_type|pad_token.*|scale_embedding|.*_factor_init|attn_implementation)$"
 )
 
@@ -279,6 +279,8 @@ def sums(values, samples, names):
     """Returns a sum of the fields (or products of two) with small whole weights."""
     terms = [["f", n] for n in names] + [["*", ["f", a], ["f", b]] for a, b in itertools.combinations_with_replacement(names, 2)]
     terms += [["*", ["f", a], ["//", ["f", b], ["f", c]]] for a, b, c in itertools.permutations(names, 3)]
+    # heads of a whole size each: the width rounded down to them
+    terms += [["*", ["f", b], ["//", ["f", a], ["f", b]]] for a, b in itertools.permutations(names, 2)]
     for count in (2, 3):
         for chosen in itertools.combinations(terms, count):
             columns = [[evaluate(t, s) for s in samples] for t in chosen]
@@ -498,7 +500,13 @@ TEXT_DEFAULTS = (
 
 
 # Language models that have another architecture's tensors and operators.
-TEXT_TYPES = {"glm4v": "glm4", "glm4v_moe": "glm4_moe", "exaone4_5": "exaone4", "kimi_k25": "deepseek_v3"}
+TEXT_TYPES = {
+    "glm4v": "glm4",
+    "glm4v_moe": "glm4_moe",
+    "exaone4_5": "exaone4",
+    "kimi_k25": "deepseek_v3",
+    "qwen3_omni_moe_thinker": "qwen3_moe",
+}
 
 
 def aliases_of(config, used, prefix=""):
@@ -515,14 +523,17 @@ def aliases_of(config, used, prefix=""):
 
 
 def complete(document, architecture, given):
-    """Adds what does not follow from tensors: other names of fields, the tower's kind, the text's defaults."""
+    """Adds what does not follow from tensors: other names of fields, the tower's kind, the text's defaults.
+
+    The kind is null where the model's class makes a tower of its own, whatever model_type a file states.
+    """
     config = AutoConfig.for_model(architecture, **copy.deepcopy(given))
     whole = config.to_dict()
     text = next((whole[k] for k in TEXT_KEYS if whole.get(k)), {})
     tower = whole.get("vision_config") or {}
     return {
         "architecture": architecture,
-        "tower": tower.get("model_type"),
+        "tower": tower.get("model_type") if type(config).sub_configs.get("vision_config") is AutoConfig else None,
         **({"audio": (whole["audio_config"] or {}).get("model_type")} if "audio_config" in whole else {}),
         "tied": whole.get("tie_word_embeddings"),
         "head_is_the_texts": False,

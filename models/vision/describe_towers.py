@@ -5,7 +5,7 @@
 
 Tensors stand in the order of named_parameters(); derive_towers.py makes the same files of instantiated models.
 Source: transformers 5.23 models/{clip,siglip,pixtral,idefics2,llama4,mllama,voxtral,qwen2_5_omni,llava_next,…}/
-modeling_*.py; modeling_intern_vit.py and modeling_internvl_chat.py of InternVL's published repositories.
+modeling_*.py; modeling_intern_vit.py and modeling_internvl_chat.py of InternVL's published repositories; modeling_kimi_vl.py of moonshotai/Kimi-VL-A3B-Instruct; visual.py of Qwen/Qwen-VL.
 """
 
 import json
@@ -301,6 +301,32 @@ def internvl_chat(norm_bias):
     )
 
 
+def kimi_vl():
+    h, side = v("hidden_size"), ["f", "vision_config.merge_kernel_size"]
+    wide = ["*", h, side, side]
+    block = norm("norm0", h) + norm("norm1", h) + linear("mlp.fc0", v("intermediate_size"), h) + linear("mlp.fc1", h, v("intermediate_size"))
+    block += linear("wqkv", ["*", 3, h], h) + linear("wo", h, h)
+    rows = [["patch_embed.proj.weight", [h, 3, v("patch_size"), v("patch_size")]], ["patch_embed.proj.bias", [h]]]
+    rows += [["patch_embed.pos_emb.weight", [v("init_pos_emb_height"), v("init_pos_emb_width"), h]]]
+    rows += loop("encoder.blocks.", v("num_hidden_layers"), block) + norm("encoder.final_layernorm", h)
+    projector = norm("pre_norm", h) + linear("linear_1", wide, wide) + linear("linear_2", TEXT, wide)
+    return under("vision_tower.", rows) + under("multi_modal_projector.", projector)
+
+
+def qwen_visual():
+    """A ViT of its own and a resampler to 256 tokens, both inside the language model."""
+    h, out, queries = f("visual.width"), f("visual.output_dim"), 256
+    wide = ["*", h, f("visual.mlp_ratio")]
+    attention = [["attn.in_proj.weight", [["*", 3, h], h], "linear"], ["attn.in_proj.bias", [["*", 3, h]]]] + linear("attn.out_proj", h, h)
+    block = norm("ln_1", h) + norm("ln_2", h) + attention + linear("mlp.c_fc", wide, h) + linear("mlp.c_proj", h, wide)
+    rows = [["positional_embedding", [256, h]], ["proj", [out, out]], ["conv1.weight", [h, 3, f("visual.patch_size"), f("visual.patch_size")]]]
+    rows += norm("ln_pre", h) + loop("transformer.resblocks.", f("visual.layers"), block)
+    pool = [["pos_embed", [queries, out]], ["query", [queries, out]], ["kv_proj.weight", [out, h], "linear"]]
+    pool += [["attn.in_proj_weight", [["*", 3, out], out], "linear"], ["attn.in_proj_bias", [["*", 3, out]]]] + linear("attn.out_proj", out, out)
+    rows += under("attn_pool.", pool + norm("ln_q", out) + norm("ln_kv", out)) + norm("ln_post", out)
+    return [["<text>", []]] + under("transformer.visual.", rows)
+
+
 def document(architecture, tensors, defaults, tower=None, text="model.language_model", **more):
     if not any(row == ["<text>", []] for row in tensors):
         tensors = tensors + [["<text>", []]]
@@ -496,6 +522,35 @@ def documents():
             head_is_the_texts=True,
             fixed={"vision_config.norm_type": kind, "downsample_ratio": 0.5},
         )
+    found["kimi_vl"] = document(
+        "kimi_vl",
+        kimi_vl(),
+        {
+            "vision_config.hidden_size": 1152,
+            "vision_config.intermediate_size": 4304,
+            "vision_config.num_hidden_layers": 27,
+            "vision_config.patch_size": 14,
+            "vision_config.init_pos_emb_height": 64,
+            "vision_config.init_pos_emb_width": 64,
+            "vision_config.merge_kernel_size": 2,
+        },
+        text="language_model.model",
+        text_type="deepseek_v3",
+        tied=False,
+    )
+    found["qwen@visual"] = document(
+        "qwen",
+        qwen_visual(),
+        {
+            "visual.width": 1664,
+            "visual.output_dim": 4096,
+            "visual.mlp_ratio": 4.9231,
+            "visual.layers": 48,
+            "visual.patch_size": 14,
+        },
+        text="model",
+        inside="visual",
+    )
     return found
 
 

@@ -178,6 +178,8 @@ std::string_view tower_file_architecture(const embedded::EmbeddedFile& file) {
 /// True if the config has the kind of tower, and the values that change which tensors there are, as
 /// described.
 bool is_described(const Json& config, const Json& document) {
+  if (const Json* inside = member(document, "inside"); inside != nullptr)
+    if (member(config, inside->get<std::string>()) == nullptr) return false;
   for (const auto& [name, value] : document.at("fixed").items()) {
     if (name.starts_with('#')) {
       const Json* list = at_path(config, std::string_view(name).substr(1));
@@ -204,10 +206,20 @@ std::optional<Json> tower_document(const Json& config) {
   return std::nullopt;
 }
 
+/// Returns the language model's part of a config; of one that has the tower inside, as Qwen-VL's, the rest.
+std::optional<Json> text_part(const Json& config, const Json& document) {
+  if (const Json* inside = member(document, "inside"); inside != nullptr) {
+    Json text = config;
+    text.erase(inside->get<std::string>());
+    return text;
+  }
+  const Json* text = text_of(config);
+  return text == nullptr ? std::nullopt : std::optional<Json>(*text);
+}
+
 /// Returns the language model's config: what the whole config says of the head counts, else its own, else
 /// what transformers' class says.
-Json text_config(const Json& config, const Json& document) {
-  Json text = *text_of(config);
+Json text_config(const Json& config, const Json& document, Json text) {
   for (const auto& [key, value] : document.at("text_defaults").items()) {
     const Json* type = member(text, "model_type");
     if (type != nullptr && *type != document.at("text_defaults").at("model_type")) break;
@@ -290,8 +302,9 @@ void add_cross_attention(Model& model, const Json& text) {
 std::optional<Model> model_with_idle_towers(const JsonReader& config) {
   if (config.has("thinker_config")) return model_with_idle_towers(config.at("thinker_config"));
   const std::optional<Json> document = tower_document(config.raw());
-  if (!document || text_of(config.raw()) == nullptr) return std::nullopt;
-  Json text = text_config(config.raw(), *document);
+  std::optional<Json> part = document ? text_part(config.raw(), *document) : std::nullopt;
+  if (!part) return std::nullopt;
+  const Json text = text_config(config.raw(), *document, *std::move(part));
   Model model;
   try {
     model = read_config(JsonReader(text, config.place()));
