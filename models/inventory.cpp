@@ -10,13 +10,13 @@ Elements Tensor::elements() const {
   return Elements(product);
 }
 
-void replace_head_by_score(Inventory& inventory, std::int64_t hidden_size) {
+void replace_head_by_score(Inventory& inventory, std::int64_t hidden_size, std::int64_t outputs) {
   std::erase_if(inventory.after, [](const Tensor& each) { return each.role == TensorRole::head; });
   Tensor score;
   score.name = "score.weight", score.module = "score";
-  score.shape = {1, hidden_size};
+  score.shape = {outputs, hidden_size};
   score.role = TensorRole::head;
-  score.linear = Linear{.in_features = hidden_size, .out_features = 1};
+  score.linear = Linear{.in_features = hidden_size, .out_features = outputs};
   inventory.after.push_back(std::move(score));
 }
 

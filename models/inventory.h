@@ -92,10 +92,10 @@ struct Inventory {
   bool operator==(const Inventory&) const = default;
 };
 
-/// Replaces the output head by "score", one number per token, as AutoModelForSequenceClassification does with
-/// num_labels = 1. Source: transformers
-/// 5.23 modeling_layers.py GenericForSequenceClassification.
-void replace_head_by_score(Inventory& inventory, std::int64_t hidden_size);
+/// Replaces the output head by "score", `outputs` numbers per token, as AutoModelForSequenceClassification
+/// does with num_labels = outputs. Source: transformers 5.23 modeling_layers.py
+/// GenericForSequenceClassification.
+void replace_head_by_score(Inventory& inventory, std::int64_t hidden_size, std::int64_t outputs = 1);
 
 /// Calls visit(tensor, layer) for every tensor in order; layer is −1 outside the layers.
 void for_each_tensor(const Inventory& inventory, const std::function<void(const Tensor&, int layer)>& visit);

@@ -33,7 +33,19 @@ struct NameRules {
   std::set<std::string, std::less<>> variants;     ///< words of a name that do not change the shape
   std::vector<std::string> dated;                  ///< families in which a date does not change it either
   std::set<std::string, std::less<>> other_shape;  ///< names that look like copies and are none
+  std::vector<std::string> reshaping;  ///< parts of words behind a model's name that say another shape
+  std::set<std::string, std::less<>> reshaping_words;         ///< whole words that say so
+  std::map<std::string, OtherSize, std::less<>> other_sizes;  ///< by name in lower case
 };
+
+void read_other_sizes(const Json& list, NameRules& rules) {
+  for (const Json& each : list) {
+    const OtherSize size{.of = each.at("of"),
+                         .vocabulary = each.value("vocabulary", std::int64_t{0}),
+                         .score_outputs = each.value("score_outputs", std::int64_t{0})};
+    for (const Json& name : each.at("names")) rules.other_sizes[lower_case(name.get<std::string>())] = size;
+  }
+}
 
 const NameRules& rules() {
   static const NameRules all = [] {
@@ -48,6 +60,9 @@ const NameRules& rules() {
     for (const Json& each : file.at("dated")) read.dated.push_back(each);
     for (const Json& each : file.at("other_shape"))
       read.other_shape.insert(lower_case(each.get<std::string>()));
+    for (const Json& each : file.at("reshaping")) read.reshaping.push_back(each);
+    for (const Json& each : file.at("reshaping_words")) read.reshaping_words.insert(each.get<std::string>());
+    read_other_sizes(file.at("other_sizes"), read);
     return read;
   }();
   return all;
@@ -87,9 +102,14 @@ bool is_date(const std::string& word) {
   return word.size() == 4 && std::all_of(word.begin(), word.end(), is_digit);
 }
 
-Stem stem_of(std::string_view name) {
+/// Returns the words of the last part of a name; "Meta-Llama" is "Llama".
+std::vector<std::string> words_of_model(std::string_view name) {
   std::vector<std::string> words = words_of_name(last_part(name));
   if (words.size() > 1 && words[0] == "meta" && words[1].starts_with("llama")) words.erase(words.begin());
+  return words;
+}
+
+Stem stem_of(const std::vector<std::string>& words) {
   Stem stem;
   std::vector<std::string> dates;
   for (const std::string& word : words) {
@@ -110,6 +130,8 @@ Stem stem_of(std::string_view name) {
   }
   return stem;
 }
+
+Stem stem_of(std::string_view name) { return stem_of(words_of_model(name)); }
 
 /// A name of an entry, and the entry.
 struct Named {
@@ -195,22 +217,77 @@ const CatalogueEntry* alias_of(std::string_view name) {
   return found == name_index().aliases.end() ? nullptr : found->second;
 }
 
+const OtherSize* other_size_of(std::string_view name) {
+  const std::string whole = lower_case(std::string(name));
+  for (const std::string_view each : {std::string_view(whole), last_part(whole)})
+    if (const auto found = rules().other_sizes.find(each); found != rules().other_sizes.end())
+      return &found->second;
+  return nullptr;
+}
+
+const CatalogueEntry* entry_with_name(std::string_view name) {
+  const auto found = entries_named(name, NameMatch::exact, catalogue());
+  return found.size() == 1 ? found.front() : nullptr;
+}
+
 bool is_of_other_shape(std::string_view name) {
   const std::string whole = lower_case(std::string(name));
   return rules().other_shape.contains(whole) || rules().other_shape.contains(std::string(last_part(whole)));
 }
 
+std::string difference_in_words(const OtherSize& other) {
+  if (other.score_outputs == 1) return "with a head of one output";
+  if (other.score_outputs > 1) return fmt::format("with a head of {} outputs", other.score_outputs);
+  return fmt::format("with a vocabulary of {}", other.vocabulary);
+}
+
 /// Returns what a name means as it is written, its packing aside.
 std::optional<NameMeaning> unpacked_meaning(std::string_view name) {
   if (is_of_other_shape(name)) return std::nullopt;
-  const auto exact = entries_named(name, NameMatch::exact, catalogue());
-  if (exact.size() == 1) return NameMeaning{exact.front(), "", nullptr};
-  if (const CatalogueEntry* entry = alias_of(name)) return NameMeaning{entry, "of the same shape", nullptr};
+  if (const OtherSize* other = other_size_of(name))
+    return NameMeaning{
+        .entry = entry_with_name(other->of), .why = difference_in_words(*other), .other = other};
+  if (const CatalogueEntry* entry = entry_with_name(name)) return NameMeaning{.entry = entry};
+  if (const CatalogueEntry* entry = alias_of(name))
+    return NameMeaning{.entry = entry, .why = "of the same shape"};
   if (const CatalogueEntry* entry = of_same_name(name))
-    return NameMeaning{entry, "a copy of the same name", nullptr};
+    return NameMeaning{.entry = entry, .why = "a copy of the same name"};
   if (const CatalogueEntry* entry = of_same_stem(name))
-    return NameMeaning{entry, "of the same shape by its name", nullptr};
+    return NameMeaning{.entry = entry, .why = "of the same shape by its name"};
   return std::nullopt;
+}
+
+bool is_size(std::string_view word) {
+  const auto size = parse_size(word);
+  constexpr Elements kLeast{50'000'000};  // "300k" and "1m" are lengths
+  return (size && *size >= kLeast) ||
+         (!word.empty() && is_digit(word.front()) && word.find('x') != word.npos);
+}
+
+/// True if a word behind a model's name may not stand for data, a method or a version of training.
+bool says_other_shape(const std::string& word) {
+  return is_size(word) || is_date(word) || rules().reshaping_words.contains(word) ||
+         std::any_of(rules().reshaping.begin(), rules().reshaping.end(),
+                     [&](const std::string& part) { return word.find(part) != std::string::npos; });
+}
+
+/// Returns the entry of which the first words of a name are the name.
+const CatalogueEntry* entry_of_words(const std::vector<std::string>& words) {
+  const auto at = name_index().stems.find(stem_of(words).text);
+  if (at == name_index().stems.end() || std::none_of(words.begin(), words.end(), is_size)) return nullptr;
+  return only_entry(at->second, "");
+}
+
+}  // namespace
+
+namespace {
+
+/// Returns a config's text with another size of the vocabulary, which image-text models state for their text.
+std::string with_vocabulary(const std::string& text, std::int64_t tokens) {
+  Json config = Json::parse(text);
+  Json& of_text = config.contains("text_config") ? config["text_config"] : config;
+  of_text["vocab_size"] = tokens;
+  return config.dump();
 }
 
 }  // namespace
@@ -224,20 +301,59 @@ const PackedName* packed_name(std::string_view name) {
   return longest;
 }
 
+namespace {
+
+constexpr std::size_t kLongestName = 200;
+
+/// Returns a name without all the endings that say how its weights are packed.
+std::string_view without_packing(std::string_view name) {
+  for (const PackedName* end = packed_name(name); end != nullptr; end = packed_name(name))
+    name.remove_suffix(end->ending.size());
+  return name;
+}
+
+/// Returns how a named repository packs its weights; null: in 16 bits.
+const PackedName* packed_method(std::string_view name) {
+  const PackedName* packed = packed_name(name);
+  return packed == nullptr || packed->method.empty() ? nullptr : packed;
+}
+
+}  // namespace
+
 std::optional<NameMeaning> meaning_of_name(std::string_view name) {
-  constexpr std::size_t kLongest = 200;
-  if (name.size() > kLongest || std::count(name.begin(), name.end(), '/') > 1) return std::nullopt;
+  if (name.size() > kLongestName || std::count(name.begin(), name.end(), '/') > 1) return std::nullopt;
   if (auto meaning = unpacked_meaning(name)) return meaning;
   const PackedName* packed = packed_name(name);
   if (packed == nullptr) return std::nullopt;
-  std::string_view rest = name;
-  for (const PackedName* end = packed; end != nullptr; end = packed_name(rest))
-    rest.remove_suffix(end->ending.size());
-  auto meaning = unpacked_meaning(rest);
+  auto meaning = unpacked_meaning(without_packing(name));
   if (!meaning) return std::nullopt;
   meaning->why = packed->method.empty() ? "a copy of it" : "a packed copy of it";
-  meaning->packed = packed->method.empty() ? nullptr : packed;
+  meaning->packed = packed_method(name);
   return meaning;
+}
+
+std::optional<NameMeaning> tuned_meaning(std::string_view name) {
+  if (name.size() > kLongestName || is_of_other_shape(name)) return std::nullopt;
+  std::vector<std::string> words = words_of_model(without_packing(name));
+  while (words.size() > 1 && !says_other_shape(words.back())) {
+    words.pop_back();
+    if (const CatalogueEntry* entry = entry_of_words(words))
+      return NameMeaning{.entry = entry,
+                         .why = "taken for a fine-tune of it by its name alone",
+                         .packed = packed_method(name)};
+  }
+  return std::nullopt;
+}
+
+Model model_of_meaning(const NameMeaning& meaning) {
+  if (meaning.other == nullptr) return catalogue_model(*meaning.entry);
+  CatalogueEntry entry = *meaning.entry;
+  if (meaning.other->vocabulary > 0) entry.config = with_vocabulary(entry.config, meaning.other->vocabulary);
+  Model model = catalogue_model(entry);
+  if (meaning.other->score_outputs == 0) return model;
+  replace_head_by_score(model.inventory, model.shape.hidden_size, meaning.other->score_outputs);
+  model.shape.tied_embeddings = false;
+  return model;
 }
 
 std::string meaning_in_words(std::string_view name, const NameMeaning& meaning) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -124,13 +125,61 @@ Model user_model(const CatalogueEntry& entry) {
 }
 
 Model meant_model(std::string_view text, const NameMeaning& meaning) {
-  Model model = catalogue_model(*meaning.entry);
+  Model model = model_of_meaning(meaning);
   if (!meaning.why.empty()) {
     // A repository keeps its own name; another spelling of an entry's is that entry.
-    if (is_hub_id(text) && text.find('/') != std::string_view::npos) model.name = text;
+    if (is_hub_id(text) && (meaning.other != nullptr || text.find('/') != std::string_view::npos))
+      model.name = text;
     model.read_as = meaning_in_words(text, meaning);
   }
   if (meaning.packed != nullptr) model.stored_as = meaning.packed->method;
+  return model;
+}
+
+/// True if a folder's name says nothing of the model in it: "checkpoint-500", "snapshots", a revision.
+bool is_of_a_save(const std::string& name) {
+  constexpr std::array<std::string_view, 11> kWords{"actor",       "best",      "final",   "hf",
+                                                    "huggingface", "latest",    "last",    "merged",
+                                                    "model",       "snapshots", "hf_model"};
+  constexpr std::size_t kRevision = 40;
+  const bool revision = name.size() == kRevision && name.find_first_not_of("0123456789abcdef") == name.npos;
+  return revision || name.empty() || name.starts_with("checkpoint-") || name.starts_with("global_step") ||
+         name.starts_with("epoch") || std::find(kWords.begin(), kWords.end(), name) != kWords.end();
+}
+
+/// Returns the Hub id in the name of a folder of huggingface_hub's cache, "models--Qwen--Qwen3-8B"; of others
+/// the name, "." for ModelScope's "___".
+std::string id_of_folder(std::string name) {
+  constexpr std::string_view kCached = "models--";
+  if (name.starts_with(kCached)) {
+    name.erase(0, kCached.size());
+    if (const std::size_t at = name.find("--"); at != name.npos) name.replace(at, 2, "/");
+  }
+  for (std::size_t at = 0; (at = name.find("___", at)) != name.npos;) name.replace(at, 3, ".");
+  return name;
+}
+
+/// Returns the last name in a path that speaks of a model: "Qwen3-8B" of "/models/Qwen3-8B/checkpoint-500".
+std::string model_in_path(std::string_view text) {
+  fs::path path(text);
+  if (path.filename() == "config.json") path = path.parent_path();
+  while (path.has_relative_path() && is_of_a_save(path.filename().string())) path = path.parent_path();
+  return id_of_folder(path.filename().string());
+}
+
+/// Returns the model that the name of a folder elsewhere means: recipes name folders of the machine that they
+/// run on.
+std::optional<Model> model_elsewhere(std::string_view text) {
+  if (text.find('/') == std::string_view::npos || is_there(fs::path(text))) return std::nullopt;
+  const std::string name = model_in_path(text);
+  if (name.empty() || name.ends_with(".json")) return std::nullopt;
+  auto meaning = meaning_of_name(name);
+  if (!meaning) meaning = tuned_meaning(name);
+  if (!meaning) return std::nullopt;
+  Model model = meant_model(name, *meaning);
+  model.name = text;
+  model.read_as =
+      fmt::format("{} is not here: {} is planned, which the folder is called", text, meaning->entry->name);
   return model;
 }
 
@@ -188,6 +237,8 @@ Model resolved(std::string_view text, const ModelSearch& where, int depth) {
   if (text.empty()) fail("is empty", fmt::format("accepted: {}", kForms));
   if (const auto* entry = the_entry(text, NameMatch::exact, catalogue())) return catalogue_model(*entry);
   if (const auto size = parse_size(text)) return infer_model(*size);
+  if (written_as_path(text))
+    if (auto model = model_elsewhere(text)) return *std::move(model);
   if (is_path(text)) return model_at_path(text, where, depth);
   if (auto model = cached_model(text, where, depth)) return *std::move(model);
   const auto users = user_entries(where.user_models);
@@ -197,6 +248,8 @@ Model resolved(std::string_view text, const ModelSearch& where, int depth) {
   if (const auto* entry = the_entry(text, NameMatch::loose, users)) return user_model(*entry);
   std::string why;
   if (auto model = hub_model(text, where, depth, why)) return *std::move(model);
+  if (const auto meaning = tuned_meaning(text)) return meant_model(text, *meaning);
+  if (auto model = model_elsewhere(text)) return *std::move(model);
   auto known = users;
   known.insert(known.end(), catalogue().begin(), catalogue().end());
   unknown(text, known, why);

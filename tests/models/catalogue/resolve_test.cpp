@@ -111,6 +111,34 @@ TEST_F(Resolve, AMissingPathIsCalledMissing) {
   }
 }
 
+// Recipes name folders of the machine that they run on.
+TEST_F(Resolve, AMissingPathThatIsCalledAsAModelIsThatModel) {
+  const std::vector<std::pair<std::string, std::string>> meant{
+      {"/models/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-7B"},
+      {"/data/llm/Qwen3-8B/", "Qwen/Qwen3-8B"},
+      {"./Qwen3-8B", "Qwen/Qwen3-8B"},
+      {"~/ckpt/Llama-3.1-8B-my-data/checkpoint-500", "meta-llama/Llama-3.1-8B"},
+      {"/hub/models--Qwen--Qwen3-8B/snapshots/b968826d9c46dd6066d109eabc6255188de91218", "Qwen/Qwen3-8B"},
+      {"/cache/modelscope/models/Qwen/Qwen2___5-7B-Instruct", "Qwen/Qwen2.5-7B"},
+      {"/models/Qwen3-8B/config.json", "Qwen/Qwen3-8B"},
+      {"models/qwen/Qwen3-8B", "Qwen/Qwen3-8B"}};
+  for (const auto& [path, model] : meant) {
+    const Model found = resolve(path);
+    EXPECT_EQ(found.name, path);
+    EXPECT_EQ(parameters(found), parameters(resolve(model))) << path;
+    EXPECT_EQ(found.read_as, path + " is not here: " + model + " is planned, which the folder is called");
+  }
+  for (const char* path : {"/models/8B", "/models/mine", "/models/Qwen3-8B-Eagle3", "/Qwen3-8B/other/mine"})
+    EXPECT_THAT(refusal(path).found(), HasSubstr("there is no file or folder")) << path;
+}
+
+TEST_F(Resolve, AFolderThatIsThereIsReadWhateverItIsCalled) {
+  write("Qwen3-8B/config.json", kTiny);
+  EXPECT_EQ(parameters(resolve(path("Qwen3-8B"))), kTinyParameters);
+  write("Llama-3.1-8B/readme.txt", "nothing");
+  EXPECT_THAT(refusal(path("Llama-3.1-8B")).found(), HasSubstr("no config.json"));
+}
+
 TEST_F(Resolve, AFolderWithoutConfigIsNamed) {
   write("empty/readme.txt", "nothing");
   const InputError error = refusal(path("empty"));

@@ -14,7 +14,10 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageText
 
 HERE = pathlib.Path(__file__).parent
 CATALOGUE = HERE.parents[2] / "models" / "catalogue"
-REMOTE_CODE = {"bailing_moe", "baichuan", "chatglm", "exaone", "internlm", "internlm2", "internvl_chat", "kimi_k2", "minicpm", "nemotron-nas", "qwen"}
+REMOTE_CODE = {
+    "bailing_moe", "baichuan", "chatglm", "deepseek", "exaone", "internlm", "internlm2", "internvl_chat", "kimi_k2", "kimi_vl", "mimo",
+    "minicpm", "nemotron-nas", "orion", "qwen",
+}
 
 
 def count(config):
