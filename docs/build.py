@@ -26,7 +26,7 @@ PAGES = ROOT / "build" / "docs" / "pages"
 MOVED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md", "docs/README.md": "pages.md"}
 GENERATORS = {"accuracy": ("generate_accuracy.py",), "advice": ("generate_advice.py", "advice"),
               "what-fits": ("generate_advice.py", "what-fits"), "expert-parallel": ("generate_expert_parallel.py",),
-              "recipes": ("generate_recipes.py",), "which-strategy": ("generate_which_strategy.py",)}
+              "longest-context": ("generate_longest_context.py",), "recipes": ("generate_recipes.py",), "which-strategy": ("generate_which_strategy.py",)}
 # Stands in docs/lint.md where the site has the table of rules.
 LINT_RULES = "<!--lint rules-->"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")

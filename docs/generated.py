@@ -8,7 +8,7 @@ import re
 import sys
 
 DOCS = pathlib.Path(__file__).resolve().parent
-NAMES = ("accuracy", "advice", "expert-parallel", "recipes", "what-fits", "which-strategy")
+NAMES = ("accuracy", "advice", "expert-parallel", "longest-context", "recipes", "what-fits", "which-strategy")
 MORE = "\nTables, commands and single rows are on the site's page: `python3 docs/build.py` builds it ([how](README.md#the-site)).\n"
 
 
