@@ -60,22 +60,18 @@ void set_routing(Options& o, const std::string& text) {
     throw InputError("--routing", in_quotes(text), "accepted: balanced, or skew=S such as skew=2");
 }
 
-std::vector<std::string> megatron_words() {
+std::vector<std::string> names_of_megatron() {
   std::vector<std::string> words{"none"};
-  for (const MegatronSwitch& each : megatron_switches()) words.emplace_back(each.name);
+  for (const MegatronArgument& each : megatron_arguments()) words.emplace_back(each.name);
   return words;
 }
 
-/// Switches replace those that are usual; "none": Megatron's own defaults.
+/// Arguments replace those that are usual; "none": Megatron's own defaults.
 void set_megatron(Options& o, const std::string& text) {
   MegatronOptions& options = o.space.megatron = {};
   if (text == "none") return;
-  for (const std::string& each : parse_list("--megatron", text)) {
-    const auto found = std::ranges::find(megatron_switches(), std::string_view(each), &MegatronSwitch::name);
-    if (found == megatron_switches().end())
-      throw InputError("--megatron", in_quotes(each), accepted_words(each, megatron_words()));
-    options.*found->member = found->value;
-  }
+  for (const std::string& each : parse_list("--megatron", text))
+    set_megatron_argument(options, "--megatron", each);
 }
 
 void set_units(Options& o, const std::string& text) {
@@ -480,11 +476,11 @@ const std::vector<OptionSpec>& option_table() {
       {"--pp", "LIST", kSearch, kPlans | search | fit | check, "Pipeline parallel",
        "pipeline stages to consider (Megatron-Core), such as 1,4 [1 and powers of two that divide layers]",
        integers(space(&SearchSpace::pipeline_parallel), 1, kMostDegree, kDegrees), kMegatronAlone},
-      {"--megatron", "LIST", kSearch, kPlans | search | fit | check, "Megatron-Core's switches",
-       "switches of Megatron-Core, by its own names without dashes; none: its own defaults "
-       "(docs/megatron.md) "
+      {"--megatron", "LIST", kSearch, kPlans | search | fit | check, "Megatron-Core's arguments",
+       "arguments of Megatron-Core, by its own names without dashes: NAME, or NAME=VALUE; none: its own "
+       "defaults (docs/megatron.md) "
        "[those of its recipes]",
-       special(OptionKind::text, set_megatron, megatron_words()), kMegatronAlone},
+       special(OptionKind::text, set_megatron, names_of_megatron()), kMegatronAlone},
       {"--sp", "LIST", kSearch, kPlans | search | fit | check | lint, "Sequence parallel",
        "sequence-parallel degrees to consider (Ulysses: of DeepSpeed, or of ms-swift), such as 1,8 [1]",
        integers(space(&SearchSpace::sequence_parallel), 1, kMostDegree, kDegrees)},

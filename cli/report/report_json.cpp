@@ -234,7 +234,7 @@ Json strategy_json(const Strategy& s, Framework framework) {
            {"prefetch_bucket_elements", s.zero.prefetch_bucket_size.value},
            {"persistence_threshold_elements", s.zero.persistence_threshold.value}};
   add_tokens(out, s);
-  if (s.megatron) out["pipeline_parallel"] = s.layout.pipeline, out["megatron"] = switches_of(*s.megatron);
+  if (s.megatron) out["pipeline_parallel"] = s.layout.pipeline, out["megatron"] = megatron_words(*s.megatron);
   return out;
 }
 

@@ -1782,16 +1782,16 @@
         <translation>阶段并行</translation>
     </message>
     <message>
-        <source>Megatron-Core&apos;s switches</source>
-        <translation>Megatron-Core 的开关</translation>
+        <source>Megatron-Core&apos;s arguments</source>
+        <translation>Megatron-Core 的参数</translation>
     </message>
     <message>
         <source>pipeline stages to consider (Megatron-Core), such as 1,4 [1 and powers of two that divide layers]</source>
         <translation>阶段并行度 (Megatron-Core)，如 1,4 [1 和能整除层数的 2 的幂]</translation>
     </message>
     <message>
-        <source>switches of Megatron-Core, by its own names without dashes; none: its own defaults (docs/megatron.md) [those of its recipes]</source>
-        <translation>Megatron-Core 的开关，按它自己的名称，不带连字符；none：它自己的默认值（docs/megatron.md）[推荐的写法]</translation>
+        <source>arguments of Megatron-Core, by its own names without dashes: NAME, or NAME=VALUE; none: its own defaults (docs/megatron.md) [those of its recipes]</source>
+        <translation>Megatron-Core 的参数，按它自己的名称，不带连字符：名称，或 名称=值；none：它自己的默认值（docs/megatron.md）[推荐的写法]</translation>
     </message>
     <message>
         <source>Tensor parallel</source>

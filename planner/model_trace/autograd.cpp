@@ -275,19 +275,25 @@ void Autograd::require_gradient(Tensor& x) {
   x.gradient = {std::move(sink), 0};
 }
 
-namespace {
-/// Returns the input as a checkpoint keeps it: without its memory where it moves to the host.
-Tensor kept_as(Tensor input, CheckpointInput where) {
+/// An input that moves to the host keeps no memory; of a divided one this rank copies its part.
+Tensor Autograd::kept_as(Tensor input, CheckpointInput where) {
   const bool leaves = where == CheckpointInput::on_host || where == CheckpointInput::pinned ||
                       where == CheckpointInput::buffered;
   if (leaves) input.storage.reset();
+  if (where == CheckpointInput::divided)
+    input.storage = make(Layout::contiguous({input.elements() / input_ranks}), input.type).storage;
   return input;
 }
-}  // namespace
 
 Tensor Autograd::fetch(const Tensor& kept, CheckpointInput from) {
   if (from == CheckpointInput::on_device || from == CheckpointInput::buffered) return kept;
   Tensor fetched = kept;
+  if (from == CheckpointInput::divided) {
+    fetched.storage = make(kept.layout, kept.type).storage;
+    drop_kernel();
+    recorder_.communicate(TensorCall::gathered_inputs, fetched.bytes());
+    return fetched;
+  }
   if (!fetched.storage) fetched.storage = make(kept.layout, kept.type).storage, drop_kernel();
   if (from != CheckpointInput::on_host) fetched_.push_back(fetched.detached());
   return fetched;
@@ -341,9 +347,10 @@ Tensor Autograd::checkpoint_reentrant(const std::function<Tensor(const Tensor&)>
   if (!made) return output;
   made->attribute = std::make_shared<std::function<Tensor(const Tensor&)>>(call);  // and what it was given
   made->backward = [this, call, kept = kept_as(input.detached(), where), where,
-                    autocasts = autocast_.enabled()](Tensors& gradients) {
+                    autocasts = autocast_.enabled()](Tensors& gradients) mutable {
     const bool outer = std::exchange(enabled_, true);
     Tensor leaf = fetch(kept, where);
+    if (where == CheckpointInput::divided) kept.storage.reset();
     Tensor gradient_of_input;
     auto sink = std::make_shared<Node>();
     sink->sequence = Node::kLeaf;

@@ -106,8 +106,9 @@ enum class CheckpointMethod : std::uint8_t { full, reentrant, selective };
 /// CheckpointInput says where a checkpointed call keeps its input. DeepSpeed's hooks release none of the
 /// inputs before the micro-step ends: neither those fetched from pinned host memory nor those that were still
 /// on the device (retained). Source: DeepSpeed 0.19.8 runtime/activation_checkpointing/offload_activations.py
-/// _restore_tensor. Unsloth copies an input back into a buffer that is there already (buffered).
-enum class CheckpointInput : std::uint8_t { on_device, on_host, pinned, retained, buffered };
+/// _restore_tensor. Unsloth copies an input back into a buffer that is there already (buffered). Megatron
+/// divides it among tensor-parallel ranks (divided).
+enum class CheckpointInput : std::uint8_t { on_device, on_host, pinned, retained, buffered, divided };
 
 /// torch.autocast over tensors without values: operators that run in 16 bits cast their operands, and the
 /// casts of weights are kept until the outermost context is left. Source: torch 2.11
@@ -186,7 +187,8 @@ class Autograd {
   /// the first run keeps it and the second reuses it.
   [[nodiscard]] Tensor expensive(const std::function<Tensor()>& make, bool is_product = false);
   bool sums_in_products{};  ///< gradients without memory were added to the framework's sums by their product
-  bool alternate_products{};  ///< selective checkpointing recomputes every second matrix product
+  bool alternate_products{};    ///< selective checkpointing recomputes every second matrix product
+  std::int64_t input_ranks{1};  ///< that hold a part each of a checkpoint's divided input
   /// Inputs of reentrant checkpoints, and their gradients, stay until drop_fetched().
   bool holds_inputs{};
 
@@ -271,7 +273,9 @@ class Autograd {
   void recompute(CheckpointFrame& frame);
   [[nodiscard]] Tensor checkpoint_reentrant(const std::function<Tensor(const Tensor&)>& call,
                                             const Tensor& input, CheckpointInput kept);
-  /// Returns a copy on the device of what was kept on the host.
+  /// Returns what a checkpointed call keeps of its input.
+  [[nodiscard]] Tensor kept_as(Tensor input, CheckpointInput where);
+  /// Returns a copy on the device of what was kept on the host, or the whole of what was divided.
   [[nodiscard]] Tensor fetch(const Tensor& kept, CheckpointInput from);
   void run(Node& node, std::vector<std::shared_ptr<Node>>& ready);
   void pass_on(Tensor gradient, const Edge& edge, std::vector<std::shared_ptr<Node>>& ready);

@@ -9,6 +9,7 @@
 #include "planner/model_trace/reference.h"
 #include "planner/model_trace/vision.h"
 #include "planner/question/framework.h"
+#include "planner/sharding/megatron_model.h"
 #include "planner/sharding/model_part.h"
 #include "planner/sharding/rank_model.h"
 
@@ -29,6 +30,7 @@ struct LayerClass {
   bool trains{};             ///< it is one of Training::trained_layers
   bool is_behind_trained{};  ///< one before it is: gradients pass it
   bool is_kept{};            ///< full checkpointing leaves it out (Megatron's --recompute-method block)
+  std::vector<ContextExchange> exchanges;  ///< of the layers in it (Megatron's --cp-comm-type)
   bool operator==(const LayerClass&) const = default;
 };
 
@@ -73,10 +75,28 @@ std::size_t deepstack_of(const Model& model) {
   return model.vision ? model.vision->tower.deepstack.size() : 0;
 }
 
+/// Returns how layers `first` … `end` − 1 of the whole model exchange keys and values under Megatron-Core;
+/// empty where all of them do alike.
+std::vector<ContextExchange> exchanges_of(const Strategy& strategy, std::int64_t first, std::int64_t end) {
+  std::vector<ContextExchange> all;
+  if (!strategy.megatron || strategy.megatron->context_exchanges.size() == 1) return all;
+  const std::vector<ContextExchange>& given = strategy.megatron->context_exchanges;
+  for (std::int64_t i = first; i < std::min(end, std::ssize(given)); ++i)
+    all.push_back(given[static_cast<std::size_t>(i)]);
+  return all;
+}
+
 Outline outline(const Model& model, const Training& training, const Strategy& strategy, std::int64_t stage) {
   const CheckpointOffload offload = checkpoint_offload(training, strategy);
   const std::int64_t stages = strategy.layout.pipeline;
-  const std::int64_t recomputed = strategy.megatron ? strategy.megatron->recomputed_layers : 0;
+  const bool by_block = strategy.megatron && strategy.megatron->recompute_method == RecomputeMethod::block;
+  const std::int64_t recomputed =
+      by_block ? std::max<std::int64_t>(strategy.megatron->recomputed_layers, 1) : 0;
+  const std::int64_t grouped =
+      strategy.megatron ? std::min(grouped_layers(*strategy.megatron), model.shape.layers) : 1;
+  const std::int64_t first_whole =
+      strategy.megatron ? megatron_stage_layers(model.shape.layers, stages, stage, *strategy.megatron).first
+                        : 0;
   Outline result;
   const std::vector<std::int64_t>& trained = training.trained_layers;
   const std::size_t count = model.inventory.layers.size();
@@ -88,15 +108,17 @@ Outline outline(const Model& model, const Training& training, const Strategy& st
     const bool is_first = std::none_of(result.classes.begin(), result.classes.end(),
                                        [&](const LayerClass& each) { return each.sliding == sliding; });
     const auto number = static_cast<std::int64_t>(i);
-    const LayerClass own{model.inventory.layers[i],
-                         sliding,
-                         rotates(model.shape, layer),
-                         is_first,
-                         place_of(i, count, offload),
-                         layer < deepstack_of(model) ? layer + 1 : 0,
-                         std::ranges::find(trained, number) != trained.end(),
-                         std::ranges::any_of(trained, [&](std::int64_t each) { return each < number; }),
-                         recomputed > 0 && number >= recomputed};
+    const LayerClass own{
+        model.inventory.layers[i],
+        sliding,
+        rotates(model.shape, layer),
+        is_first,
+        place_of(i, count, offload),
+        layer < deepstack_of(model) ? layer + 1 : 0,
+        std::ranges::find(trained, number) != trained.end(),
+        std::ranges::any_of(trained, [&](std::int64_t each) { return each < number; }),
+        recomputed > 0 && number >= recomputed,
+        exchanges_of(strategy, first_whole + number * grouped, first_whole + (number + 1) * grouped)};
     auto at = std::find(result.classes.begin(), result.classes.end(), own);
     if (at == result.classes.end()) {
       at = result.classes.insert(at, own);
@@ -148,7 +170,8 @@ Sizes sizes_of(const Model& model, const Training& training, const Strategy& str
           .s = local_tokens(training, strategy),
           .h = shape.hidden_size,
           .f = share(Elements(shape.intermediate_size), t).value,
-          .a = kv_heads * (shape.attention_heads / shape.key_value_heads),
+          .a = strategy.megatron ? shape.attention_heads / t
+                                 : kv_heads * (shape.attention_heads / shape.key_value_heads),
           .k = kv_heads,
           .d = shape.head_size,
           .V = shape.vocabulary_size,
@@ -248,6 +271,7 @@ class MicroStep {
     Tensor loss = forward();  // of a stage before the last the hidden states that it sends
     if (!is_last_)
       recorder_.transfer(Transfer::send_hidden, [&] {
+        pass_sizes();
         recorder_.communicate(TensorCall::stage_output, loss.bytes());
         if (program_.modules().frees_sent_hidden) loss.storage.reset();
       });
@@ -262,6 +286,7 @@ class MicroStep {
     gradient.reset();
     if (!is_first_)
       recorder_.transfer(Transfer::send_gradient, [&] {
+        pass_sizes();
         recorder_.communicate(TensorCall::stage_gradient, sent_gradient_.bytes());
         sent_gradient_.reset();
       });
@@ -291,9 +316,18 @@ class MicroStep {
     return gradient;
   }
 
+  /// Stages whose samples differ in length send the three sizes of a tensor before it. Source: Megatron-Core
+  /// 0.19.2 core/pipeline_parallel/p2p_communication.py _communicate_shapes.
+  void pass_sizes() {
+    constexpr Bytes kSizes{3 * 8};
+    if (program_.strategy.megatron && program_.strategy.megatron->exchanges_shapes)
+      recorder_.communicate(TensorCall::stage_sizes, kSizes);
+  }
+
   Tensor received(Transfer which, TensorCall call, const Layout& layout) {
     Tensor made;
     recorder_.transfer(which, [&] {
+      pass_sizes();
       made = torch_.make(layout, program_.weights);
       torch_.drop_kernel();
       recorder_.communicate(call, made.bytes());
@@ -365,6 +399,7 @@ class MicroStep {
     program_.autocasts = mixed || t.autocast;
     program_.widens_logits = !wide && !framework.casts_model && (t.master_weights || t.autocast) &&
                              (distils(t) || (t.objective == Objective::grpo && !t.fused_head));
+    torch_.input_ranks = program_.strategy.layout.tensor;
     torch_.sums_in_products = program_.strategy.megatron && program_.strategy.megatron->adds_in_product;
     torch_.alternate_products = t.modules.recomputes_alternate_products;
     torch_.holds_inputs = t.fsdp_holds_inputs && t.method != Method::full;
@@ -513,6 +548,7 @@ class MicroStep {
     const auto run = [this, i, sliding, given = given_to_layer(program_, sliding)](const Tensor& input) {
       const LayerInputs outside = std::exchange(program_.given, given);
       program_.rotates = outline_.classes[i].rotates;
+      program_.exchanges = outline_.classes[i].exchanges;
       torch_.attention_window = sliding ? program_.shape().sliding_window : 0;
       Tensor output;
       try {
@@ -566,6 +602,8 @@ class MicroStep {
   /// replaces the marked tensor before the checkpoint saves it. Unsloth leaves the last layer's input, and
   /// small ones, on the device.
   [[nodiscard]] CheckpointInput kept_input(std::size_t layer) const {
+    if (program_.strategy.megatron && program_.strategy.megatron->divides_inputs)
+      return CheckpointInput::divided;
     switch (checkpoint_offload(program_.training, program_.strategy)) {
       case CheckpointOffload::none: break;
       case CheckpointOffload::host: return CheckpointInput::on_host;

@@ -5,11 +5,14 @@
 // pytorch/module/{layernorm_linear,linear}.py, pytorch/attention/dot_product_attention; compared with
 // recorded steps (docs/megatron.md).
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "planner/model_trace/attention.h"
+#include "planner/model_trace/megatron_context.h"
 #include "planner/model_trace/operators.h"
 #include "planner/model_trace/program.h"
 
@@ -20,7 +23,9 @@ namespace symbolic {
 namespace {
 
 const MegatronOptions& options(const Program& p) { return *p.strategy.megatron; }
-bool recomputes_parts(const Program& p) { return p.strategy.checkpointing == Checkpointing::selective; }
+bool recomputes(const Program& p, RecomputedModule module) {
+  return p.strategy.checkpointing == Checkpointing::selective && options(p).recomputes(module);
+}
 bool divides_tokens(const Program& p) { return p.sizes.u > 1; }
 bool divides_tensors(const Program& p) { return p.strategy.layout.tensor > 1; }
 
@@ -34,6 +39,14 @@ Tensor gather(Program& p, const Tensor& x, TensorCall call) {
   Tensor all = fresh(p.torch, of_tokens(p, x.layout.sizes.back()), x.type);
   p.torch.drop_kernel();
   p.torch.recorder().communicate(call, all.bytes());
+  return all;
+}
+
+/// A tensor of `features` for each token, gathered of all ranks.
+Tensor gather_wide(Program& p, std::int64_t features, DType type) {
+  Tensor all = fresh(p.torch, of_tokens(p, features), type);
+  p.torch.drop_kernel();
+  p.torch.recorder().communicate(TensorCall::gathered_projection, all.bytes());
   return all;
 }
 
@@ -186,8 +199,28 @@ Tensor row_linear(Program& p, const Parameters& of, const std::string& module, c
   return Autograd::connected(result, node);
 }
 
+/// The cosines or sines of all positions in 16 bits, which each rotation that is not fused makes of the
+/// model's angles in fp32.
+Tensor rotation_table(Program& p) {
+  const Layout layout = Layout::contiguous({1, p.sizes.s, 1, p.sizes.d});
+  const Tensor wide = p.torch.operate({}, layout, DType::fp32);
+  const Tensor scaled = p.torch.operate({&wide}, layout, DType::fp32);
+  return p.torch.operate({&scaled}, layout, DType::bf16);
+}
+
+/// Megatron's rotation by single operators, which keeps both tables. Source: Megatron-Core 0.19.2
+/// core/models/common/embeddings/rope_utils.py _apply_rotary_pos_emb_bshd.
+Tensor rotate_unfused(Program& p, const Tensor& x) {
+  Autograd& torch = p.torch;
+  const Tensor rest = slice(torch, x, 3, 0);
+  const Tensor cosines = rotation_table(p), sines = rotation_table(p);
+  const Tensor turned = turned_halves(p, x, cosines, sines);
+  return cat(torch, {turned, rest}, 3);
+}
+
 /// TE's fused rotation of queries or keys, which keeps the table that the model caches.
 Tensor rotate(Program& p, const Tensor& x) {
+  if (!options(p).fuses_rotation) return rotate_unfused(p, x);
   Autograd& torch = p.torch;
   const auto node = torch.node({&x});
   Tensor result = fresh(torch, x.layout.sizes, x.type);
@@ -198,39 +231,11 @@ Tensor rotate(Program& p, const Tensor& x) {
   return Autograd::connected(result, node);
 }
 
-/// A causal attention's operations, forward; the backward takes two and a half times as many. Ranks of a ring
-/// have equal shares of them: each has tokens of the beginning and of the end.
-Flops attention_work(const Program& p) {
-  const auto of = [](std::int64_t n) { return static_cast<double>(n); };
-  const double keys = of(p.sizes.s) * of(p.strategy.layout.context);
-  return Flops(2.0 * of(p.sizes.b) * of(p.sizes.a) * of(p.sizes.s) * keys * of(p.sizes.d));
-}
-
-/// Keys and values of a rank, as they are passed on in one message.
-Bytes keys_and_values(const Program& p) { return Bytes(4) * p.sizes.tokens() * p.sizes.k * p.sizes.d; }
-
-void pass_keys(Program& p, std::int64_t times, std::int64_t parts) {
-  Recorder& recorder = p.torch.recorder();
-  for (std::int64_t i = 0; i < times; ++i)
-    recorder.communicate(TensorCall::passed_keys, keys_and_values(p) * parts);
-}
-/// Keys and values go around the ring but for the last step.
-void pass_forward(Program& p) { pass_keys(p, p.strategy.layout.context - 1, 1); }
-/// Keys and values go around first, their gradients one step behind, in one message where there are both.
-/// Source: Transformer Engine 2.20.2 attention/dot_product_attention/context_parallel.py
-/// AttnFuncWithCPAndKVP2P.
-void pass_backward(Program& p) {
-  const std::int64_t ranks = p.strategy.layout.context;
-  if (ranks == 1) return;
-  pass_keys(p, 1, 1);
-  pass_keys(p, ranks - 2, 2);
-  pass_keys(p, 1, 1);
-}
-
 /// cuDNN's fused attention, or FlashAttention: it keeps its operands, the output and the statistics of each
-/// row's softmax.
-Tensor fused_attention(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
+/// row's softmax. Ranks of a ring pass keys and values on.
+Tensor ring_or_own_attention(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
   Autograd& torch = p.torch;
+  const std::int64_t ranks = p.strategy.layout.context;
   const auto node = torch.node({&q, &k, &v});
   // Queries and keys that were rotated or normed lie by themselves: values are copied out of the three's
   // product.
@@ -238,14 +243,14 @@ Tensor fused_attention(Program& p, const Tensor& q, const Tensor& k, const Tenso
   Tensor result = fresh(torch, q.layout.sizes, q.type);
   Tensor statistics = fresh(torch, {p.sizes.b, p.sizes.a, p.sizes.s}, DType::fp32);
   torch.attend(attention_work(p), false);
-  pass_forward(p);
+  pass_forward(p, ranks);
   // FlashAttention takes samples first and is given tokens first: with several samples its output is
   // transposed in new memory, and both stay.
-  const bool transposes = options(p).runs_flash_attention && p.sizes.b > 1;
+  const bool transposes = options(p).attention == AttentionBackend::flash && p.sizes.b > 1;
   const Tensor by_token = transposes ? fresh(torch, q.layout.sizes, q.type) : result;
   if (!node) return by_token;
-  node->backward = [&p, &torch, kept_q = torch.save(q), kept_k = torch.save(k), kept_v = torch.save(value),
-                    kept = torch.save(result), sums = torch.save(statistics),
+  node->backward = [&p, &torch, ranks, kept_q = torch.save(q), kept_k = torch.save(k),
+                    kept_v = torch.save(value), kept = torch.save(result), sums = torch.save(statistics),
                     work = attention_work(p)](Tensors& gradients) {
     const Tensor query = kept_q.get(), key = kept_k.get(), held_v = kept_v.get(), held = kept.get(),
                  held_sums = sums.get();
@@ -254,27 +259,66 @@ Tensor fused_attention(Program& p, const Tensor& q, const Tensor& k, const Tenso
     outputs[1] = fresh(torch, key.layout.sizes, gradients[0].type);
     outputs[2] = fresh(torch, held_v.layout.sizes, gradients[0].type);
     torch.attend(work * 2.5, true);
-    pass_backward(p);
+    pass_backward(p, ranks);
     return outputs;
   };
   return Autograd::connected(by_token, node);
 }
 
+Tensor fused_attention(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
+  if (p.strategy.layout.context > 1) switch (context_exchange(p)) {
+      case ContextExchange::p2p: break;
+      case ContextExchange::a2a:
+      case ContextExchange::a2a_p2p: return attention_with_all_heads(p, q, k, v);
+      case ContextExchange::all_gather: return attention_with_all_keys(p, q, k, v);
+    }
+  return ring_or_own_attention(p, q, k, v);
+}
+
+/// True if several tensor-parallel ranks share a key-value head.
+bool divides_key_heads(const Program& p) { return p.shape().key_value_heads < p.strategy.layout.tensor; }
+
+/// The queries of a key-value head, its key and value, of which ranks have a part each of the product: they
+/// gather all heads and take one. Source: Megatron-Core 0.19.2 core/transformer/attention.py
+/// SelfAttention.get_query_key_value_tensors, core/tensor_parallel/mappings.py _gather_along_last_dim.
+Tensor whole_group(Program& p, const Tensor& own) {
+  Autograd& torch = p.torch;
+  const std::int64_t all = own.layout.sizes.back() * p.strategy.layout.tensor;
+  const auto node = torch.node({&own});
+  Tensor joined;
+  {
+    const Tensor gathered = gather_wide(p, all, own.type);
+    joined = torch.operate({&gathered}, Layout::contiguous(of_tokens(p, all)), own.type);
+  }
+  if (node)
+    node->backward = [&p, &torch, sizes = own.layout.sizes](Tensors& gradients) {
+      const Tensor ordered = torch.operate({&gradients[0]}, gradients[0].layout, gradients[0].type);
+      Tensor gradient = fresh(torch, sizes, gradients[0].type);
+      torch.drop_kernel();
+      torch.recorder().communicate(TensorCall::scattered_projection, ordered.bytes());
+      return Tensors{gradient};
+    };
+  joined = Autograd::connected(std::move(joined), node);
+  return slice(torch, joined, 2, all / p.shape().key_value_heads);
+}
+
 Tensor self_attention(Program& p, const Parameters& of, const Tensor& x) {
   Autograd& torch = p.torch;
   const Sizes& n = p.sizes;
-  const Tensor all = norm_and_linear(p, of, "self_attention.linear_qkv", x);
-  const std::int64_t each = n.a / n.k;
+  const Tensor own = norm_and_linear(p, of, "self_attention.linear_qkv", x);
+  const Tensor all = divides_key_heads(p) ? whole_group(p, own) : own;
+  const std::int64_t each = all.layout.sizes.back() / (n.k * n.d) - 2;
   const Tensor grouped = view(torch, all, {n.b, n.s, n.k, (each + 2) * n.d});
   const Tensors parts = split(torch, grouped, 3, {each * n.d, n.d, n.d});
-  Tensor query = reshape(torch, parts[0], {n.b, n.s, n.a, n.d});
+  Tensor query = reshape(torch, parts[0], {n.b, n.s, n.k * each, n.d});
+  if (divides_key_heads(p)) query = slice(torch, query, 2, n.a);
   Tensor key = parts[1];
   if (of.find("q_layernorm.weight") != nullptr) {
     query = norm(p, of, "q_layernorm.", query);
     key = norm(p, of, "k_layernorm.", key);
   }
   if (p.operators().rotary != Rotary::none) query = rotate(p, query), key = rotate(p, key);
-  const bool again = recomputes_parts(p) && options(p).recomputes_attention;
+  const bool again = recomputes(p, RecomputedModule::core_attn);
   const auto attend = [&p, key, value = parts[2]](const Tensor& q) {
     return fused_attention(p, q, key, value);
   };
@@ -283,9 +327,20 @@ Tensor self_attention(Program& p, const Parameters& of, const Tensor& x) {
   return row_linear(p, of, "self_attention.linear_proj", merged);
 }
 
+/// SwiGLU by single operators: the gate and the other half, to which an offset of zero is added, are kept.
+/// Source: Megatron-Core 0.19.2 core/transformer/mlp.py MLP.forward.
+Tensor swiglu(Program& p, const Tensor& x) {
+  const std::int64_t width = x.layout.sizes.back() / 2;
+  const Tensors halves = split(p.torch, x, x.layout.rank() - 1, {width, width});
+  const Tensor gate = silu(p.torch, halves[0]);
+  const Tensor other = add_number(p.torch, halves[1]);
+  return mul(p.torch, gate, other);
+}
+
 /// The gate's product with the other half (SwiGLU), or GELU: one kernel that keeps its input.
-Tensor activation(Program& p, const Tensor& x) {
+Tensor mlp_activation(Program& p, const Tensor& x) {
   Autograd& torch = p.torch;
+  if (p.shape().gated_mlp && !options(p).fuses_swiglu) return swiglu(p, x);
   const std::int64_t width = x.layout.sizes.back() / (p.shape().gated_mlp ? 2 : 1);
   const auto node = torch.node({&x});
   Tensor result = fresh(torch, of_tokens(p, width), x.type);
@@ -300,10 +355,10 @@ Tensor activation(Program& p, const Tensor& x) {
 Tensor feed_forward_of_megatron(Program& p, const Parameters& of, const Tensor& x) {
   const auto run = [&p, &of](const Tensor& input) {
     const Tensor wide = norm_and_linear(p, of, "mlp.linear_fc1", input);
-    const Tensor active = activation(p, wide);
+    const Tensor active = mlp_activation(p, wide);
     return row_linear(p, of, "mlp.linear_fc2", active);
   };
-  const bool again = recomputes_parts(p) && options(p).recomputes_mlp;
+  const bool again = recomputes(p, RecomputedModule::mlp);
   return again ? p.torch.checkpoint(run, x, CheckpointMethod::reentrant) : run(x);
 }
 
@@ -383,12 +438,42 @@ Tensor embed(Program& p, const Parameters& of) {
     rows = own_tokens(p, rows, are_summed);
   else if (p.sizes.b > 1)
     rows = clone(p.torch, rows);  // tokens come first: with several samples the transposed rows are copied
+  // What recompute divides is the memory of the layers' own view of the rows; the model holds the rows.
+  const bool is_view = p.sizes.b == 1 && p.shape().dropout == 0;
+  if (options(p).divides_inputs && is_view) p.cache.push_back(rows.detached());
   return p.shape().dropout > 0 ? dropout(p.torch, rows) : rows;
 }
 
-Tensor decoder_layer_of_megatron(Program& p, const Parameters& of, const Tensor& hidden) {
+/// Returns the parameters of each layer that one part of the tape has: several where full recompute computes
+/// them again together. They live as long as the program, whose backward reads them.
+std::vector<const Parameters*> layers_of(Program& p, const Parameters& of) {
+  std::vector<std::shared_ptr<Parameters>> layers;
+  for (const Parameter& each : of.all()) {
+    if (each.about->name == of.all().front().about->name) layers.push_back(std::make_shared<Parameters>());
+    layers.back()->add(each);
+  }
+  if (layers.size() == 1) return {&of};
+  std::vector<const Parameters*> listed;
+  for (const std::shared_ptr<Parameters>& each : layers) {
+    p.grouped.push_back(each);
+    listed.push_back(each.get());
+  }
+  return listed;
+}
+
+Tensor one_decoder_layer(Program& p, const Parameters& of, const Tensor& hidden) {
   const Tensor middle = with_residual(p, self_attention(p, of, hidden), hidden);
   return with_residual(p, feed_forward_of_megatron(p, of, middle), middle);
+}
+
+Tensor decoder_layer_of_megatron(Program& p, const Parameters& of, const Tensor& given) {
+  Tensor hidden = given;
+  p.sublayer = 0;
+  for (const Parameters* each : layers_of(p, of)) {
+    hidden = one_decoder_layer(p, *each, hidden);
+    ++p.sublayer;
+  }
+  return hidden;
 }
 
 Tensor final_norm(Program& p, const Parameters& of, const Tensor& hidden) {

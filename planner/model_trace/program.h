@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -97,7 +98,13 @@ struct Program {
   Tensors deepstack{};     ///< image features that are added after the first layers
   Tensors image_locals{};  ///< the tower's outputs that the model's forward keeps until its layers have run
   LayerInputs given{};
-  bool rotates{true};          ///< the current layer rotates queries and keys
+  bool rotates{true};  ///< the current layer rotates queries and keys
+  /// How the layers of the current part exchange keys and values (Megatron's --cp-comm-type); empty: all of
+  /// the model do alike.
+  std::vector<ContextExchange> exchanges{};
+  /// Parameters of each of several layers that Megatron groups.
+  std::vector<std::shared_ptr<Parameters>> grouped{};
+  std::size_t sublayer{};      ///< which layer of the current part runs, where Megatron groups several
   Tensors locals{};            ///< local variables of the model's forward, until its layers have run
   Tensors cache{};             ///< keys and values that the model's result keeps until the loss is computed
   Tensors attention_locals{};  ///< local variables of BLOOM's attention, until the residual is added

@@ -59,6 +59,16 @@ enum class TensorCall : std::uint8_t {
   reduced_gradients,     ///< tensor parallel (Megatron): an input's gradient, beside the weight's product
   batch_tokens,          ///< Megatron: a tensor of token numbers of the batch, from the group's first rank
   batch_weights,         ///< Megatron: the batch's loss mask, likewise
+  exchanged_heads,      ///< context parallel: all tokens of some heads for some tokens of all heads, and back
+  heads_within_part,    ///< the same within a part of the group (a2a+p2p)
+  keys_between_parts,   ///< a2a+p2p: keys and values to the next part's rank
+  gathered_context,     ///< context parallel: every rank gathers keys or values of all
+  scattered_keys,       ///< context parallel: sums of ranks' gradients of keys or values, each gets its own
+  gathered_projection,  ///< tensor parallel (Megatron): queries, keys and values of all ranks, of few
+                        ///< key-value heads
+  scattered_projection,  ///< the sums of their gradients, each rank gets its own
+  gathered_inputs,       ///< tensor parallel (Megatron): the divided input of recomputed layers
+  stage_sizes,           ///< pipeline: sizes of the hidden states that follow
   stage_output,          ///< pipeline: hidden states to the next stage
   stage_gradient         ///< pipeline: their gradient back to the stage before
 };

@@ -1,33 +1,268 @@
 #include "planner/question/megatron.h"
 
-#include <array>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+#include <type_traits>
 
 namespace zplan {
 
 namespace {
 
 using M = MegatronOptions;
-constexpr std::array kSwitches{
-    MegatronSwitch{"sequence-parallel", &M::sequence_parallel, true},
-    MegatronSwitch{"overlap-grad-reduce", &M::overlap_grad_reduce, true},
-    MegatronSwitch{"overlap-param-gather", &M::overlap_param_gather, true},
-    MegatronSwitch{"grad-reduce-in-bf16", &M::gradients_in_bf16, true},
-    MegatronSwitch{"cross-entropy-loss-fusion", &M::fused_cross_entropy, true},
-    MegatronSwitch{"no-gradient-accumulation-fusion", &M::adds_in_product, false},
-    MegatronSwitch{"no-create-attention-mask-in-dataloader", &M::makes_mask, false},
-    MegatronSwitch{"account-for-embedding-in-pipeline-split", &M::counts_embedding, true},
-    MegatronSwitch{"account-for-loss-in-pipeline-split", &M::counts_loss, true},
+using Value = std::optional<std::string>;
+using Words = std::vector<std::string>;
+
+template <class T>
+struct Inner {
+  using type = T;
 };
+template <class T>
+struct Inner<std::optional<T>> {
+  using type = T;
+};
+/// The type of the member's value, given or not.
+template <auto member>
+using Of = typename Inner<std::remove_cvref_t<decltype(M{}.*member)>>::type;
+
+/// True if `options` has another value of the member than Megatron's own.
+template <auto member>
+bool differs(const M& options) {
+  return options.*member != M{}.*member;
+}
+
+/// A switch, which sets the member to `on`.
+template <auto member, bool on = true>
+MegatronArgument flag(std::string_view name) {
+  return {name,
+          {},
+          [](M& options, std::string_view given) {
+            options.*member = on;
+            return given.empty();
+          },
+          [](const M& options) { return differs<member>(options) ? Value("") : std::nullopt; }};
+}
+
+MegatronArgument of_config(MegatronArgument argument) {
+  argument.of_config = true;
+  return argument;
+}
+
+/// Returns the whole number from 1 that `text` is.
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_whole = error == std::errc() && end == text.data() + text.size();
+  return is_whole && value > 0 ? std::optional(value) : std::nullopt;
+}
+
+/// A whole number from 1.
+template <auto member>
+MegatronArgument number(std::string_view name) {
+  return {name,
+          {"a whole number from 1"},
+          [](M& options, std::string_view given) {
+            const auto value = whole_number(given);
+            if (value) options.*member = Of<member>(*value);
+            return value.has_value();
+          },
+          [](const M& options) {
+            if (!differs<member>(options)) return Value();
+            if constexpr (requires { (options.*member).value; })
+              return Value(std::to_string((options.*member).value));
+            else
+              return Value(std::to_string(options.*member));
+          }};
+}
+
+/// One of an enum's names.
+template <auto member>
+MegatronArgument choice(std::string_view name) {
+  return {name, all_names<Of<member>>(),
+          [](M& options, std::string_view given) {
+            const auto value = from_name<Of<member>>(given);
+            if (value) options.*member = *value;
+            return value.has_value();
+          },
+          [](const M& options) {
+            return differs<member>(options) ? Value(to_name(options.*member)) : std::nullopt;
+          }};
+}
+
+Words words_of(std::string_view text) {
+  std::istringstream stream{std::string(text)};
+  Words words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+/// A number in [0, 1].
+template <auto member>
+MegatronArgument fraction(std::string_view name) {
+  return {name,
+          {"a number from 0 to 1"},
+          [](M& options, std::string_view given) {
+            const auto [end, error] =
+                std::from_chars(given.data(), given.data() + given.size(), options.*member);
+            const bool is_whole = error == std::errc() && end == given.data() + given.size();
+            return is_whole && options.*member >= 0 && options.*member <= 1;
+          },
+          [](const M& options) {
+            return differs<member>(options) ? Value(fmt::format("{}", options.*member)) : std::nullopt;
+          }};
+}
+
+/// One of the types that the optimizer takes for the member.
+template <auto member, StateType... types>
+MegatronArgument type(std::string_view name) {
+  return {name,
+          {std::string(to_name(types))...},
+          [](M& options, std::string_view given) {
+            const auto value = from_name<StateType>(given);
+            if (value) options.*member = *value;
+            return value && ((*value == types) || ...);
+          },
+          [](const M& options) {
+            return differs<member>(options) ? Value(to_name(options.*member)) : std::nullopt;
+          }};
+}
+
+/// Whole numbers from 1.
+template <auto member>
+MegatronArgument numbers(std::string_view name) {
+  return {name,
+          {"whole numbers from 1, separated by spaces"},
+          [](M& options, std::string_view given) {
+            (options.*member).clear();
+            for (const std::string& word : words_of(given)) {
+              const auto value = whole_number(word);
+              if (!value) return false;
+              (options.*member).push_back(*value);
+            }
+            return !(options.*member).empty();
+          },
+          [](const M& options) {
+            return differs<member>(options) ? Value(fmt::format("{}", fmt::join(options.*member, " ")))
+                                            : std::nullopt;
+          }};
+}
+
+/// One of an enum's names, where it is given.
+template <auto member>
+MegatronArgument choice_or_none(std::string_view name) {
+  return {
+      name, all_names<Of<member>>(),
+      [](M& options, std::string_view given) {
+        options.*member = from_name<Of<member>>(given);
+        return (options.*member).has_value();
+      },
+      [](const M& options) { return options.*member ? Value(to_name(*(options.*member))) : std::nullopt; }};
+}
+
+/// Names of an enum.
+template <auto member>
+MegatronArgument names(std::string_view name) {
+  using Each = typename Of<member>::value_type;
+  return {name, all_names<Each>(),
+          [](M& options, std::string_view given) {
+            (options.*member).clear();
+            for (const std::string& word : words_of(given)) {
+              const auto value = from_name<Each>(word);
+              if (!value) return false;
+              (options.*member).push_back(*value);
+            }
+            return !(options.*member).empty();
+          },
+          [](const M& options) {
+            if (!differs<member>(options)) return Value();
+            std::vector<std::string_view> all;
+            for (const Each each : options.*member) all.push_back(to_name(each));
+            return Value(fmt::format("{}", fmt::join(all, " ")));
+          }};
+}
 
 }  // namespace
 
-std::span<const MegatronSwitch> megatron_switches() { return kSwitches; }
+bool MegatronOptions::recomputes(RecomputedModule module) const {
+  return std::ranges::find(recomputed_modules, module) != recomputed_modules.end();
+}
 
-std::vector<std::string> switches_of(const MegatronOptions& options) {
-  std::vector<std::string> names;
-  for (const MegatronSwitch& each : kSwitches)
-    if (options.*each.member == each.value && M{}.*each.member != each.value) names.emplace_back(each.name);
-  return names;
+std::int64_t grouped_layers(const MegatronOptions& options) {
+  const bool by_block = options.recompute_method == RecomputeMethod::block;
+  return by_block ? 1 : std::max<std::int64_t>(options.recomputed_layers, 1);
+}
+
+const std::vector<MegatronArgument>& megatron_arguments() {
+  static const std::vector<MegatronArgument> kArguments{
+      flag<&M::sequence_parallel>("sequence-parallel"),
+      flag<&M::overlap_grad_reduce>("overlap-grad-reduce"),
+      flag<&M::overlap_param_gather>("overlap-param-gather"),
+      flag<&M::gradients_in_bf16>("grad-reduce-in-bf16"),
+      flag<&M::fused_cross_entropy>("cross-entropy-loss-fusion"),
+      flag<&M::adds_in_product, false>("no-gradient-accumulation-fusion"),
+      flag<&M::makes_mask, false>("no-create-attention-mask-in-dataloader"),
+      flag<&M::counts_embedding>("account-for-embedding-in-pipeline-split"),
+      flag<&M::counts_loss>("account-for-loss-in-pipeline-split"),
+      flag<&M::fuses_rotation, false>("no-rope-fusion"),
+      flag<&M::fuses_swiglu, false>("no-bias-swiglu-fusion"),
+      flag<&M::counts_tokens>("calculate-per-token-loss"),
+      of_config(flag<&M::exchanges_shapes>("variable-seq-lengths")),
+      choice<&M::attention>("attention-backend"),
+      names<&M::context_exchanges>("cp-comm-type"),
+      numbers<&M::context_hierarchy>("hierarchical-context-parallel-sizes"),
+      number<&M::bucket_size>("ddp-bucket-size"),
+      number<&M::bucket_count>("ddp-num-buckets"),
+      flag<&M::pads_buckets>("ddp-pad-buckets-for-high-nccl-busbw"),
+      flag<&M::averages_in_collective>("ddp-average-in-collective"),
+      flag<&M::sums_in_fp32>("ddp-reduce-scatter-with-fp32-accumulation"),
+      number<&M::optimizer_instances>("num-distributed-optimizer-instances"),
+      flag<&M::precision_aware>("use-precision-aware-optimizer"),
+      type<&M::main_grads, StateType::fp32, StateType::bf16>("main-grads-dtype"),
+      type<&M::main_params, StateType::fp32, StateType::fp16>("main-params-dtype"),
+      type<&M::first_moments, StateType::fp32, StateType::fp16, StateType::bf16, StateType::fp8>(
+          "exp-avg-dtype"),
+      type<&M::second_moments, StateType::fp32, StateType::fp16, StateType::bf16, StateType::fp8>(
+          "exp-avg-sq-dtype"),
+      flag<&M::offloads_optimizer>("optimizer-cpu-offload"),
+      fraction<&M::offload_fraction>("optimizer-offload-fraction"),
+      number<&M::first_stage_layers>("decoder-first-pipeline-num-layers"),
+      number<&M::last_stage_layers>("decoder-last-pipeline-num-layers"),
+      choice_or_none<&M::recompute_method>("recompute-method"),
+      number<&M::recomputed_layers>("recompute-num-layers"),
+      names<&M::recomputed_modules>("recompute-modules"),
+      flag<&M::divides_inputs>("distribute-saved-activations"),
+  };
+  return kArguments;
+}
+
+void set_megatron_argument(MegatronOptions& options, std::string_view place, std::string_view word) {
+  const std::size_t equals = word.find('=');
+  const std::string_view name = word.substr(0, equals);
+  const auto found = std::ranges::find(megatron_arguments(), name, &MegatronArgument::name);
+  if (found == megatron_arguments().end()) {
+    Words all{"none"};
+    for (const MegatronArgument& each : megatron_arguments()) all.emplace_back(each.name);
+    throw InputError(std::string(place), in_quotes(name), accepted_words(name, all));
+  }
+  const bool has_value = equals != std::string_view::npos;
+  const std::string_view value = has_value ? word.substr(equals + 1) : "";
+  if (found->accepted.empty() && has_value)
+    throw InputError(std::string(place), in_quotes(word),
+                     "accepted: " + std::string(name) + " alone: it is a switch without a value");
+  if (!found->set(options, value))
+    throw InputError(std::string(place), in_quotes(word),
+                     std::string(name) + "=VALUE, " + accepted_words(value, found->accepted));
+}
+
+std::vector<std::string> megatron_words(const MegatronOptions& options) {
+  Words words;
+  for (const MegatronArgument& each : megatron_arguments())
+    if (const Value value = each.value(options))
+      words.push_back(std::string(each.name) + (value->empty() ? "" : "=" + *value));
+  return words;
 }
 
 MegatronOptions recommended_megatron_options() {

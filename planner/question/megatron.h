@@ -2,16 +2,67 @@
 // Options of Megatron-Core that change what a rank holds, computes or sends. Defaults: Megatron-Core 0.19.2
 // megatron/training/arguments.py.
 
+#include <array>
 #include <compare>
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "models/base/names.h"
 #include "models/base/quantity.h"
 
 namespace zplan {
+
+/// AttentionBackend is Megatron's --attention-backend: cuDNN's fused attention or FlashAttention.
+enum class AttentionBackend { fused, flash };
+template <>
+struct EnumNames<AttentionBackend> {
+  static constexpr std::array<std::pair<AttentionBackend, std::string_view>, 2> table{
+      {{AttentionBackend::fused, "fused"}, {AttentionBackend::flash, "flash"}}};
+};
+
+/// RecomputeMethod is Megatron's --recompute-method: groups of layers, or the first layers of each stage.
+enum class RecomputeMethod { uniform, block };
+template <>
+struct EnumNames<RecomputeMethod> {
+  static constexpr std::array<std::pair<RecomputeMethod, std::string_view>, 2> table{
+      {{RecomputeMethod::uniform, "uniform"}, {RecomputeMethod::block, "block"}}};
+};
+
+/// RecomputedModule is one of Megatron's --recompute-modules.
+enum class RecomputedModule { core_attn, mlp, layernorm };
+template <>
+struct EnumNames<RecomputedModule> {
+  static constexpr std::array<std::pair<RecomputedModule, std::string_view>, 3> table{
+      {{RecomputedModule::core_attn, "core_attn"},
+       {RecomputedModule::mlp, "mlp"},
+       {RecomputedModule::layernorm, "layernorm"}}};
+};
+
+/// ContextExchange is one of Megatron's --cp-comm-type: how the ranks that divide a sample's tokens exchange
+/// keys and values. a2a+p2p has all_to_alls within parts of the group and a ring over the parts.
+enum class ContextExchange { p2p, a2a, all_gather, a2a_p2p };
+template <>
+struct EnumNames<ContextExchange> {
+  static constexpr std::array<std::pair<ContextExchange, std::string_view>, 4> table{
+      {{ContextExchange::p2p, "p2p"},
+       {ContextExchange::a2a, "a2a"},
+       {ContextExchange::all_gather, "all_gather"},
+       {ContextExchange::a2a_p2p, "a2a+p2p"}}};
+};
+
+/// StateType is the type of gradients, main parameters and moments of the precision-aware optimizer.
+enum class StateType { fp32, fp16, bf16, fp8 };
+template <>
+struct EnumNames<StateType> {
+  static constexpr std::array<std::pair<StateType, std::string_view>, 4> table{{{StateType::fp32, "fp32"},
+                                                                                {StateType::fp16, "fp16"},
+                                                                                {StateType::bf16, "bf16"},
+                                                                                {StateType::fp8, "fp8"}}};
+};
 
 /// MegatronOptions are given where a strategy runs in Megatron-Core. Degrees of parallelism are the layout's;
 /// the distributed optimizer is stage 1, its absence stage 0; --recompute-granularity is Strategy's
@@ -23,36 +74,70 @@ struct MegatronOptions {
   bool gradients_in_bf16{};     ///< --grad-reduce-in-bf16: sums of gradients have 2 bytes an element
   bool fused_cross_entropy{};   ///< --cross-entropy-loss-fusion, implementation "native"
   bool makes_mask{true};        ///< the data loader makes a mask, which fused attention does not read
-  bool runs_flash_attention{};  ///< --attention-backend flash; else cuDNN's fused attention
   bool adds_in_product{true};   ///< gradient_accumulation_fusion: products add to the sums of gradients
-  bool recomputes_attention{true};  ///< selective recompute: of the attention kernel ("core_attn")
-  bool recomputes_mlp{};            ///< selective recompute: of norm and feed-forward ("mlp")
-  /// Full recompute, --recompute-method block: so many layers of a stage are computed again; 0: all of them
-  /// (uniform).
+  bool fuses_rotation{true};    ///< apply_rope_fusion: one kernel rotates queries or keys
+  bool fuses_swiglu{true};      ///< bias_swiglu_fusion: one kernel for the gate and its product
+  bool counts_tokens{};     ///< --calculate-per-token-loss: gradients are divided by the tokens of the step
+  bool exchanges_shapes{};  ///< variable_seq_lengths: stages send sizes before hidden states
+  bool divides_inputs{};    ///< --distribute-saved-activations: of recomputed layers, a part on each rank
+  AttentionBackend attention{AttentionBackend::fused};
+  /// How each layer exchanges keys and values; one value: all layers alike.
+  std::vector<ContextExchange> context_exchanges{ContextExchange::p2p};
+  /// Of a2a+p2p: ranks of an all_to_all, and ranks of a ring (--hierarchical-context-parallel-sizes).
+  std::vector<std::int64_t> context_hierarchy{};
+  /// What selective recompute computes again.
+  std::vector<RecomputedModule> recomputed_modules{RecomputedModule::core_attn};
+  /// Of full recompute; absent: uniform.
+  std::optional<RecomputeMethod> recompute_method{};
+  /// Of full recompute: layers of a group (uniform), or of each stage that are computed again (block); 0: 1.
   std::int64_t recomputed_layers{};
   /// Elements of a bucket; 0: Megatron's own, the larger of 40,000,000 and 1,000,000 a data-parallel rank.
   Elements bucket_size{};
+  std::int64_t bucket_count{};    ///< --ddp-num-buckets: a bucket has so many parts of all; 0: unset
+  bool pads_buckets{};            ///< --ddp-pad-buckets-for-high-nccl-busbw: to multiples of 65,536 elements
+  bool averages_in_collective{};  ///< --ddp-average-in-collective: the reduction averages
+  bool sums_in_fp32{};  ///< --ddp-reduce-scatter-with-fp32-accumulation: an all_to_all, then a local sum
+  std::int64_t optimizer_instances{1};  ///< copies of the divided optimizer states (HSDP)
+  bool precision_aware{};               ///< --use-precision-aware-optimizer
+  StateType main_grads{StateType::fp32}, main_params{StateType::fp32};  ///< of the precision-aware optimizer
+  StateType first_moments{StateType::fp32}, second_moments{StateType::fp32};
+  bool offloads_optimizer{};   ///< --optimizer-cpu-offload: the host holds states and updates
+  double offload_fraction{1};  ///< of the elements that this rank updates
   /// Layers of the first and the last stage; 0: as many as the others (--decoder-first-pipeline-num-layers).
   std::int64_t first_stage_layers{}, last_stage_layers{};
   /// The embedding, and the loss, count as a layer where layers are divided among stages.
   bool counts_embedding{}, counts_loss{};
   bool operator==(const MegatronOptions&) const = default;
   auto operator<=>(const MegatronOptions&) const = default;
+
+  /// True if sums of gradients have 2 bytes an element.
+  [[nodiscard]] bool sums_in_bf16() const { return gradients_in_bf16 || main_grads == StateType::bf16; }
+  /// True if selective recompute computes the module again.
+  [[nodiscard]] bool recomputes(RecomputedModule module) const;
 };
 
-/// MegatronSwitch is one of Megatron's arguments without a value, as its command line spells it, without
-/// dashes.
-struct MegatronSwitch {
+/// Returns how many layers full recompute computes again together; 1 but under the method "uniform".
+[[nodiscard]] std::int64_t grouped_layers(const MegatronOptions& options);
+
+/// MegatronArgument is one of Megatron's arguments, as its command line spells it, without dashes.
+struct MegatronArgument {
   std::string_view name;
-  bool MegatronOptions::*member;
-  bool value;  ///< that the argument sets
+  std::vector<std::string> accepted;  ///< its values, for messages; empty: a switch, which takes none
+  /// Sets the value; several are separated by spaces. Returns false where it is not accepted.
+  bool (*set)(MegatronOptions& options, std::string_view value);
+  /// Returns the value, empty of a switch; nothing where Megatron does the same without the argument.
+  std::optional<std::string> (*value)(const MegatronOptions& options);
+  bool of_config{};  ///< a field of Megatron's config that its own script does not set from the command line
 };
-/// Returns the switches, in the order in which command lines list them.
-[[nodiscard]] std::span<const MegatronSwitch> megatron_switches();
-/// Returns the names of those that differ from what Megatron does without an argument.
-[[nodiscard]] std::vector<std::string> switches_of(const MegatronOptions& options);
+/// Returns the arguments, in the order in which command lines list them.
+[[nodiscard]] const std::vector<MegatronArgument>& megatron_arguments();
+/// Sets the argument that `word` gives: "name", or "name=value". Throws InputError, which names `place` and
+/// what is accepted.
+void set_megatron_argument(MegatronOptions& options, std::string_view place, std::string_view word);
+/// Returns the words that set the arguments that differ from what Megatron does without them.
+[[nodiscard]] std::vector<std::string> megatron_words(const MegatronOptions& options);
 
-/// Returns the switches that Megatron's own recipes set: hidden states are divided, gradients are reduced and
+/// Returns the options that Megatron's own recipes set: hidden states are divided, gradients are reduced and
 /// weights gathered beside computation. Source: Megatron-LM examples/llama/train_llama3_8b_h100_fp8.sh.
 [[nodiscard]] MegatronOptions recommended_megatron_options();
 

@@ -95,15 +95,16 @@ Strategy strategy_of(const Question& q, const ParallelLayout& layout, int stage,
     if (layers % stages != 0 && divides_with_ends(layers, stages))
       megatron->counts_embedding = megatron->counts_loss = true;
   }
-  return {.zero_stage = stage,
-          .layout = layout,
-          .offload_optimizer = offload.optimizer,
-          .offload_parameters = offload.parameters,
-          .checkpointing = q.space.checkpointing,
-          .long_context = q.space.long_context,
-          .experts = experts,
-          .zero = zero_knobs(q, stage),
-          .megatron = megatron};
+  return {
+      .zero_stage = stage,
+      .layout = layout,
+      .offload_optimizer = megatron && megatron->offloads_optimizer ? OffloadDevice::cpu : offload.optimizer,
+      .offload_parameters = offload.parameters,
+      .checkpointing = q.space.checkpointing,
+      .long_context = q.space.long_context,
+      .experts = experts,
+      .zero = zero_knobs(q, stage),
+      .megatron = megatron};
 }
 
 SearchSpace pinned_to(SearchSpace space, const Strategy& s) {
@@ -192,7 +193,8 @@ namespace {
 bool worth_trying(const Question& q, const Strategy& s, bool is_legal) {
   const bool open_offload = q.space.offloads.empty(), open_degree = q.space.tensor_parallel.empty();
   if (open_offload && s.offload_parameters != OffloadDevice::none && s.zero_stage < 3) return false;
-  if (open_offload && s.offload_optimizer != OffloadDevice::none && s.zero_stage < 2) return false;
+  if (open_offload && !s.megatron && s.offload_optimizer != OffloadDevice::none && s.zero_stage < 2)
+    return false;
   if (q.space.pipeline_parallel.empty() && s.layout.pipeline > 1) return is_legal;
   return !open_degree || s.layout.tensor == 1 || (is_legal && s.zero_stage < 3);
 }

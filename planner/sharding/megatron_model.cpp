@@ -26,17 +26,20 @@ Tensor tensor_of(std::string name, std::vector<std::int64_t> shape, TensorRole r
 /// Makes the tensors of one kind of layer.
 class LayerOf {
  public:
-  LayerOf(const ModelShape& shape, const LayerKind& kind) : shape_(shape), kind_(kind) {}
+  LayerOf(const ModelShape& shape, const LayerKind& kind, std::int64_t ranks)
+      : shape_(shape), kind_(kind), ranks_(ranks) {}
 
   LayerKind take() {
     const std::int64_t h = shape_.hidden_size, d = shape_.head_size, a = shape_.attention_heads,
                        k = shape_.key_value_heads, f = shape_.intermediate_size;
     const bool biased_norm = has(kind_.tensors, TensorRole::norm, ".bias");
-    add_linear("self_attention.linear_proj", TensorRole::attention, h, a * d, TensorParallelSplit::row, k,
-               has(kind_.tensors, TensorRole::attention, "o_proj.bias") || dense_biases());
+    // Ranks that share a key-value head have equal parts of its queries, key and value.
+    const bool shares = k < ranks_;
+    add_linear("self_attention.linear_proj", TensorRole::attention, h, a * d, TensorParallelSplit::row,
+               shares ? a : k, has(kind_.tensors, TensorRole::attention, "o_proj.bias") || dense_biases());
     add_norm("self_attention.linear_qkv.layer_norm", h, biased_norm);
     add_linear("self_attention.linear_qkv", TensorRole::attention, (a + 2 * k) * d, h,
-               TensorParallelSplit::column, k, query_bias() || dense_biases());
+               TensorParallelSplit::column, shares ? (a + 2 * k) * d : k, query_bias() || dense_biases());
     if (has(kind_.tensors, TensorRole::norm, "q_norm.weight")) {
       add_norm("self_attention.q_layernorm.", d, false);
       add_norm("self_attention.k_layernorm.", d, false);
@@ -81,6 +84,7 @@ class LayerOf {
 
   const ModelShape& shape_;
   const LayerKind& kind_;
+  std::int64_t ranks_;  ///< tensor-parallel
   LayerKind made_{.name = kind_.name, .tensors = {}};
 };
 
@@ -113,7 +117,7 @@ Model megatron_model(const Model& model, std::int64_t tensor_parallel) {
   if (learned > 0)
     inventory.before.push_back(
         table("embedding.position_embeddings.weight", learned, h, TensorRole::position_embedding));
-  for (LayerKind& each : inventory.kinds) each = LayerOf(shape, each).take();
+  for (LayerKind& each : inventory.kinds) each = LayerOf(shape, each, tensor_parallel).take();
   inventory.after = {tensor_of("decoder.final_layernorm.weight", {h}, TensorRole::norm)};
   if (biased_norm)
     inventory.after.push_back(tensor_of("decoder.final_layernorm.bias", {h}, TensorRole::norm));

@@ -318,6 +318,24 @@ TensorCallAbout about(TensorCall call) {
       return {Operation::reduce_scatter, Group::tensor, "gradients of own tokens", model, true};
     case TensorCall::reduced_gradients:
       return {Operation::all_reduce, Group::tensor, "column-split input gradients", model, true};
+    case TensorCall::exchanged_heads:
+      return {Operation::all_to_all, Group::context, "heads for tokens", model};
+    case TensorCall::heads_within_part:
+      return {Operation::all_to_all, Group::context, "heads for tokens", model};
+    case TensorCall::keys_between_parts:
+      return {Operation::send_recv, Group::context, "keys and values", model, true};
+    case TensorCall::gathered_context:
+      return {Operation::all_gather, Group::context, "keys and values", model};
+    case TensorCall::scattered_keys:
+      return {Operation::reduce_scatter, Group::context, "gradients of keys and values", model};
+    case TensorCall::gathered_projection:
+      return {Operation::all_gather, Group::tensor, "queries, keys and values", model};
+    case TensorCall::scattered_projection:
+      return {Operation::reduce_scatter, Group::tensor, "gradients of queries, keys and values", model};
+    case TensorCall::gathered_inputs:
+      return {Operation::all_gather, Group::tensor, "saved hidden states", model};
+    case TensorCall::stage_sizes:
+      return {Operation::send_recv, Group::pipeline, "sizes of hidden states", int64};
     case TensorCall::batch_tokens: return {Operation::broadcast, Group::tensor, "batch", int64};
     case TensorCall::batch_weights: return {Operation::broadcast, Group::tensor, "loss mask", fp32};
     case TensorCall::stage_output: return {Operation::send_recv, Group::pipeline, "hidden states", model};
@@ -352,8 +370,15 @@ Call RankState::call_of(TensorCall call, Bytes size) const {
   if (which.element == ElementOf::fp32) element = Bytes(4);
   if (which.element == ElementOf::int32) element = Bytes(4), dtype = "int32";
   if (which.element == ElementOf::int64) element = Bytes(8), dtype = "int64";
-  return call_of(which.group, which.operation, Elements(size.value / element.value), element, which.purpose,
-                 dtype);
+  Call made = call_of(which.group, which.operation, Elements(size.value / element.value), element,
+                      which.purpose, dtype);
+  // Ranks that exchange heads are neighbours; those of a ring over their parts are not.
+  if (call == TensorCall::heads_within_part)
+    made.group_size = in().strategy.megatron->context_hierarchy.front();
+  if (call == TensorCall::keys_between_parts)
+    made.group_size = in().strategy.megatron->context_hierarchy.back(),
+    made.stride = in().strategy.megatron->context_hierarchy.front();
+  return made;
 }
 
 void RankState::communicate(TensorCall call, Bytes size, std::int32_t number) {
@@ -373,11 +398,16 @@ Instant RankState::send(TensorCall call, Bytes size, std::int32_t number, std::i
   if (!notes_calls_) return {};
   const Call made = call_of(call, size);
   calls_.add(made);
-  return clock_.send(made, peer, clock_.computed(), number);
+  const Instant sent = clock_.send(made, peer, clock_.computed(), number);
+  if (call == TensorCall::stage_sizes) clock_.read_back();  // stages synchronise to read them
+  return sent;
 }
 
 Instant RankState::receive(TensorCall call, Bytes size, std::int32_t number, std::int32_t peer) {
-  return notes_calls_ ? clock_.receive(call_of(call, size), peer, number) : Instant{};
+  if (!notes_calls_) return {};
+  const Instant received = clock_.receive(call_of(call, size), peer, number);
+  if (call == TensorCall::stage_sizes) clock_.read_back();
+  return received;
 }
 
 void RankState::await(TensorCall call) { wait(under_way_[static_cast<std::size_t>(call)]); }

@@ -1168,7 +1168,7 @@ class Strategy(Value):
     context_parallel: int = 1
     # stages that divide the layers, under Megatron-Core; absent: 1
     pipeline_parallel: int = 1
-    # switches of Megatron-Core that are set, by its own names without dashes; absent: another framework
+    # arguments of Megatron-Core that are set, by its own names without dashes, NAME or NAME=VALUE; absent: another framework
     megatron: tuple[str, ...] = ()
     # copies of what FSDP2 shards (hybrid sharding); absent: 1
     dp_replicate: int = 1

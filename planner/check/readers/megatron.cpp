@@ -1,5 +1,7 @@
 // Steps of Megatron-Core that were recorded as any of its ranks, each row with the command line that ran it.
 
+#include "planner/check/readers/megatron.h"
+
 #include <algorithm>
 #include <array>
 #include <map>
@@ -40,22 +42,17 @@ class Arguments {
     const std::string given = text(name);
     return given.empty() ? otherwise : std::stoll(given);
   }
-  [[nodiscard]] bool lists(const std::string& name, const std::string& word) const {
-    const auto at = values_.find(name);
-    return at != values_.end() && std::ranges::find(at->second, word) != at->second.end();
-  }
   [[nodiscard]] const std::map<std::string, std::vector<std::string>>& all() const { return values_; }
 
  private:
   std::map<std::string, std::vector<std::string>> values_;
 };
 
-/// Arguments that the planner follows, or that change neither memory nor calls.
-const std::set<std::string>& planned_arguments() {
+/// Arguments that the model and the strategy are read from, or that change neither memory nor calls.
+bool is_read_elsewhere(const std::string& name) {
   static const std::set<std::string> kNames{"bf16",
                                             "tokenizer-type",
                                             "transformer-impl",
-                                            "attention-backend",
                                             "hidden-size",
                                             "ffn-hidden-size",
                                             "num-attention-heads",
@@ -76,28 +73,13 @@ const std::set<std::string>& planned_arguments() {
                                             "tensor-model-parallel-size",
                                             "pipeline-model-parallel-size",
                                             "context-parallel-size",
-                                            "cp-comm-type",
-                                            "no-create-attention-mask-in-dataloader",
                                             "use-distributed-optimizer",
-                                            "sequence-parallel",
                                             "qk-layernorm",
-                                            "overlap-grad-reduce",
-                                            "overlap-param-gather",
-                                            "grad-reduce-in-bf16",
                                             "recompute-granularity",
-                                            "recompute-method",
-                                            "recompute-num-layers",
-                                            "recompute-modules",
-                                            "cross-entropy-loss-fusion",
-                                            "no-gradient-accumulation-fusion",
                                             "add-qkv-bias",
-                                            "ddp-bucket-size",
-                                            "account-for-embedding-in-pipeline-split",
-                                            "account-for-loss-in-pipeline-split",
-                                            "decoder-first-pipeline-num-layers",
-                                            "decoder-last-pipeline-num-layers",
+                                            "optimizer",
                                             "clip-grad"};
-  return kNames;
+  return kNames.contains(name);
 }
 
 /// config.json of a model of those sizes: of Llama, Qwen2, Qwen3 or GPT-2.
@@ -130,24 +112,46 @@ Json config_of(const Arguments& args, std::int64_t vocabulary) {
   return config;
 }
 
-MegatronOptions options_of(const Arguments& args, Skip& skip) {
+std::string joined(const std::vector<std::string>& words) {
+  std::string all;
+  for (const std::string& word : words) all += (all.empty() ? "" : " ") + word;
+  return all;
+}
+
+/// Returns the options that the command line sets; arguments that are not planned, and those with a value
+/// that Megatron does not accept, are added to `command`.
+MegatronOptions options_of(const Arguments& args, MegatronCommand& command) {
   MegatronOptions options;
-  for (const MegatronSwitch& each : megatron_switches())
-    if (args.has(std::string(each.name))) options.*each.member = each.value;
+  for (const auto& [name, values] : args.all()) {
+    const auto found = std::ranges::find(megatron_arguments(), name, &MegatronArgument::name);
+    if (found == megatron_arguments().end() && !is_read_elsewhere(name))
+      command.unread.push_back("--" + name);
+    else if (found != megatron_arguments().end() && !found->set(options, joined(values)))
+      command.refused.push_back("--" + name + " " + joined(values));
+  }
   options.sequence_parallel = options.sequence_parallel && args.number("tensor-model-parallel-size", 1) > 1;
-  options.runs_flash_attention = args.text("attention-backend") == "flash";
-  options.bucket_size = Elements(args.number("ddp-bucket-size", 0));
-  options.first_stage_layers = args.number("decoder-first-pipeline-num-layers", 0);
-  options.last_stage_layers = args.number("decoder-last-pipeline-num-layers", 0);
-  options.recomputes_attention =
-      !args.has("recompute-modules") || args.lists("recompute-modules", "core_attn");
-  options.recomputes_mlp = args.lists("recompute-modules", "mlp");
-  const std::int64_t layers = args.number("recompute-num-layers", 1);
-  if (args.text("recompute-method") == "block")
-    options.recomputed_layers = layers;
-  else if (layers > 1)
-    skip.add("recompute of several layers at a time");
   return options;
+}
+
+ParallelLayout layout_of(const Arguments& args, std::int64_t world) {
+  const ParallelLayout layout{.tensor = args.number("tensor-model-parallel-size", 1),
+                              .context = args.number("context-parallel-size", 1),
+                              .pipeline = args.number("pipeline-model-parallel-size", 1)};
+  return layout.filling(world);
+}
+
+void set_question(const Arguments& args, MegatronCommand& command) {
+  Setup& setup = command.setup;
+  setup.training = with_framework({}, Framework::megatron);
+  if (args.text("optimizer", "adam") == "sgd") setup.training.optimizer = Optimizer::sgd_momentum;
+  setup.training.sequence_length = args.number("seq-length", 0);
+  setup.model.shape.dropout = std::stod(args.text("hidden-dropout", "0.1"));
+  Strategy& strategy = setup.strategy;
+  strategy.megatron = options_of(args, command);
+  if (strategy.megatron->offloads_optimizer) strategy.offload_optimizer = OffloadDevice::cpu;
+  strategy.zero_stage = args.has("use-distributed-optimizer") ? 1 : 0;
+  strategy.checkpointing =
+      parse_name<Checkpointing>("--recompute-granularity", args.text("recompute-granularity", "none"));
 }
 
 /// Fills in the question of a row; what is not planned is noted in `skip`.
@@ -157,36 +161,26 @@ std::optional<Setup> setup_of(const JsonReader& row, Skip& skip) {
     skip.add("a schedule whose steps, with its command line, were not given");
     return std::nullopt;
   }
-  const Arguments args(options.at("args").text());
-  for (const auto& [name, values] : args.all())
-    if (!planned_arguments().contains(name)) skip.add("--" + name);
-  if (args.text("transformer-impl") != "transformer_engine") skip.add("layers of --transformer-impl local");
   const auto size = [&](const char* key) { return sizes.at(key).integer(1, kMostRanks); };
-  if (args.text("cp-comm-type", "p2p") != "p2p") skip.add("--cp-comm-type " + args.text("cp-comm-type"));
   if (size("vpp") > 1) skip.add("virtual stages");
   if (size("ep") > 1) skip.add("expert parallelism");
-  if (args.number("num-query-groups", size("tp")) % size("tp") != 0) skip.add("divided key-value heads");
+  const std::int64_t world = size("tp") * size("pp") * size("cp") * size("dp");
+  MegatronCommand command = read_megatron_command(
+      options.at("args").text(), options.at("vocab").integer(1, kMostBytes), world, row.place());
+  for (const auto* list : {&command.unread, &command.refused})
+    for (const std::string& each : *list) skip.add(each);
   if (skip.any()) return std::nullopt;
-  const Json config = config_of(args, options.at("vocab").integer(1, kMostBytes));
-  std::optional<Model> model = model_at(JsonReader(config, row.place()), skip);
-  if (!model) return std::nullopt;
-  Setup setup{.model = *std::move(model), .rank = options.at("rank").integer(0, kMostRanks)};
-  setup.training = with_framework({}, Framework::megatron);
-  setup.training.sequence_length = options.at("seq").integer(1, kMostSequence);
-  setup.model.shape.dropout = std::stod(args.text("hidden-dropout", "0.1"));
+  Setup setup = std::move(command.setup);
+  setup.rank = options.at("rank").integer(0, kMostRanks);
   Strategy& strategy = setup.strategy;
-  strategy.megatron = options_of(args, skip);
-  strategy.zero_stage = args.has("use-distributed-optimizer") ? 1 : 0;
-  strategy.layout = {
-      .tensor = size("tp"), .context = size("cp"), .shard = size("dp"), .pipeline = size("pp")};
+  const std::optional<JsonReader> effective = row.find("effective");
+  strategy.megatron->exchanges_shapes =
+      effective && effective->has("variable_seq_lengths") && effective->at("variable_seq_lengths").boolean();
   strategy.micro_batch_size = options.at("mbs").integer(1, kMostBatch);
   strategy.gradient_accumulation_steps = row.at("microbatches").integer(1, kMostBatch);
-  strategy.checkpointing =
-      parse_name<Checkpointing>("--recompute-granularity", args.text("recompute-granularity", "none"));
   setup.cluster.gpus = setup.cluster.gpus_per_node = strategy.layout.world();
   setup.cluster.gpu.compute_capability =
       options.text_or("tag", "").find("cc=90") != std::string::npos ? "9.0" : "8.0";
-  if (skip.any()) return std::nullopt;
   return setup;
 }
 
@@ -228,8 +222,10 @@ std::optional<CallTally> summed_call(const JsonReader& list) {
                    .elements = Elements(number(*operation == Operation::all_gather ? 7 : 6))};
 }
 
-/// True if the call's group, its third field, is a pipeline.
-bool is_between_stages(const JsonReader& call) { return call.items()[2].text() == "pp"; }
+/// True if a stage sends to its neighbour: the call's group, its third field, is a pipeline.
+bool is_between_stages(const JsonReader& call) {
+  return call.items()[0].text() == "isend" && call.items()[2].text() == "pp";
+}
 
 /// Stages send hidden states forward and their gradients back between the passes, as many of one as of the
 /// other.
@@ -282,6 +278,23 @@ std::vector<CallTally> sequence_of(const JsonReader& row) {
 
 }  // namespace
 
+MegatronCommand read_megatron_command(const std::string& line, std::int64_t vocabulary, std::int64_t world,
+                                      const std::string& place) {
+  MegatronCommand command;
+  const Arguments args(line);
+  if (args.text("transformer-impl") != "transformer_engine")
+    command.unread.emplace_back("--transformer-impl local");
+  const Json config = config_of(args, vocabulary);
+  Skip skip;
+  if (std::optional<Model> model = model_at(JsonReader(config, place), skip))
+    command.setup.model = *std::move(model);
+  else
+    command.unread.emplace_back("the model's sizes");
+  set_question(args, command);
+  command.setup.strategy.layout = layout_of(args, world);
+  return command;
+}
+
 std::vector<Case> read_megatron_steps(const JsonReader& rows) {
   std::vector<Case> cases;
   for (const JsonReader& row : rows.items()) {
@@ -314,18 +327,20 @@ std::vector<Case> read_megatron_schedules(const JsonReader& rows) {
 }
 
 void join_command_lines(std::vector<Document>& documents) {
-  std::map<std::string, const Json*> options;
+  std::map<std::string, const Json*> steps_of;
   for (const Document& each : documents)
     if (each.format == Format::megatron_steps)
       for (const Json& row : each.json)
         if (row.contains("id") && row["id"].is_string() && row.contains("options"))
-          options[row["id"].get<std::string>()] = &row["options"];
+          steps_of[row["id"].get<std::string>()] = &row;
   for (Document& each : documents) {
     if (each.format != Format::megatron_schedules) continue;
     for (Json& row : each.json) {
       if (!row.contains("id") || !row["id"].is_string() || !row.contains("options")) continue;
-      const auto steps = options.find(row["id"].get<std::string>());
-      if (steps != options.end() && !row["options"].contains("args")) row["options"] = *steps->second;
+      const auto steps = steps_of.find(row["id"].get<std::string>());
+      if (steps == steps_of.end() || row["options"].contains("args")) continue;
+      row["options"] = (*steps->second)["options"];
+      if (steps->second->contains("effective")) row["effective"] = (*steps->second)["effective"];
     }
   }
 }

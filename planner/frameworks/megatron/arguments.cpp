@@ -1,15 +1,36 @@
 #include "planner/frameworks/megatron/arguments.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "planner/plan/plan.h"
 
 namespace zplan::megatron {
 
+namespace {
+
+std::string number(std::int64_t value) { return std::to_string(value); }
+
+void add_recompute(std::vector<Argument>& all, Checkpointing checkpointing, const MegatronOptions& options) {
+  if (checkpointing == Checkpointing::none) return;
+  all.emplace_back("--recompute-granularity", to_name(checkpointing));
+  if (checkpointing == Checkpointing::full) {
+    all.emplace_back("--recompute-method",
+                     to_name(options.recompute_method.value_or(RecomputeMethod::uniform)));
+    all.emplace_back("--recompute-num-layers", number(std::max<std::int64_t>(options.recomputed_layers, 1)));
+    return;
+  }
+  std::string modules;
+  for (const RecomputedModule each : options.recomputed_modules)
+    modules += (modules.empty() ? "" : " ") + std::string(to_name(each));
+  all.emplace_back("--recompute-modules", modules);
+}
+
+}  // namespace
+
 std::vector<Argument> arguments_of(const Plan& plan, const Training& training) {
   const Strategy& s = plan.strategy;
   const MegatronOptions& options = *s.megatron;
-  const auto number = [](std::int64_t value) { return std::to_string(value); };
   std::vector<Argument> all{{"--bf16", ""},
                             {"--transformer-impl", "transformer_engine"},
                             {"--tensor-model-parallel-size", number(s.layout.tensor)},
@@ -19,16 +40,12 @@ std::vector<Argument> arguments_of(const Plan& plan, const Training& training) {
   all.emplace_back("--global-batch-size", number(s.global_batch_size()));
   all.emplace_back("--seq-length", number(training.sequence_length));
   if (s.zero_stage == 1) all.emplace_back("--use-distributed-optimizer", "");
-  for (const std::string& each : switches_of(options)) all.emplace_back("--" + each, "");
-  if (s.checkpointing == Checkpointing::full) {
-    all.emplace_back("--recompute-granularity", "full");
-    all.emplace_back("--recompute-method", "uniform");
-    all.emplace_back("--recompute-num-layers", "1");
-  }
-  if (s.checkpointing == Checkpointing::selective) {
-    all.emplace_back("--recompute-granularity", "selective");
-    all.emplace_back("--recompute-modules", options.recomputes_mlp ? "mlp" : "core_attn");
-  }
+  if (training.optimizer == Optimizer::sgd_momentum) all.emplace_back("--optimizer", "sgd");
+  for (const MegatronArgument& each : megatron_arguments())
+    if (const auto value = each.value(options);
+        value && !each.of_config && !each.name.starts_with("recompute"))
+      all.emplace_back("--" + std::string(each.name), *value);
+  add_recompute(all, s.checkpointing, options);
   return all;
 }
 

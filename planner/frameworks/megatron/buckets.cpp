@@ -9,13 +9,16 @@ namespace zplan::megatron {
 namespace {
 
 constexpr std::int64_t kParameterAlignment = 64, kBucketAlignment = 128;
+constexpr std::int64_t kBandwidthAlignment = 65'536;
 constexpr std::int64_t kLeastBucket = 40'000'000, kBucketOfRank = 1'000'000;
 
 /// Cuts the buffer while parameters are added.
 class Cutter {
  public:
   explicit Cutter(const BufferRules& rules)
-      : rules_(rules), alignment_(std::lcm(rules.ranks, kBucketAlignment)) {}
+      : rules_(rules),
+        alignment_(std::lcm(rules.ranks, rules.pads_for_bandwidth ? kBandwidthAlignment : kBucketAlignment)) {
+  }
 
   void add(std::size_t tensor, std::int64_t elements, bool alone) {
     if (rules_.divided) next_ = divide_up(next_, kParameterAlignment) * kParameterAlignment;
@@ -56,39 +59,52 @@ std::vector<Bucket> buckets(const RankModel& model, const BufferRules& rules) {
   return cutter.take();
 }
 
-std::vector<Bucket> buckets(const RankModel& model, const Strategy& strategy, bool first_stage) {
-  const MegatronOptions& options = *strategy.megatron;
+std::int64_t dividing_ranks(const Strategy& strategy) {
   const std::int64_t ranks = strategy.layout.gradient_ranks();
-  Elements size{};
-  if (options.overlap_grad_reduce && first_stage)
-    size = options.bucket_size.value > 0 ? options.bucket_size
-                                         : Elements(std::max(kLeastBucket, kBucketOfRank * ranks));
-  const bool has_head = std::ranges::any_of(
-      model.tensors, [](const RankTensor& each) { return each.role == TensorRole::head; });
-  const bool has_embedding = std::ranges::any_of(
-      model.tensors, [](const RankTensor& each) { return each.role == TensorRole::token_embedding; });
-  return buckets(model, {.ranks = ranks,
+  return strategy.zero_stage == 1 ? ranks / strategy.megatron->optimizer_instances : ranks;
+}
+
+namespace {
+
+/// Returns the elements at which a bucket closes. Source: Megatron-Core 0.19.2 training/training.py
+/// resolve_ddp_bucket_size.
+Elements bucket_size(const RankModel& model, const Strategy& strategy) {
+  const MegatronOptions& options = *strategy.megatron;
+  if (options.bucket_count > 0)
+    return std::max(Elements(model.trainable.value / options.bucket_count), Elements(1));
+  if (options.bucket_size.value > 0) return options.bucket_size;
+  return Elements(std::max(kLeastBucket, kBucketOfRank * strategy.layout.gradient_ranks()));
+}
+
+}  // namespace
+
+std::vector<Bucket> buckets(const RankModel& model, const Strategy& strategy, bool first_stage, bool tied) {
+  const MegatronOptions& options = *strategy.megatron;
+  const Elements size =
+      options.overlap_grad_reduce && first_stage ? bucket_size(model, strategy) : Elements{};
+  return buckets(model, {.ranks = dividing_ranks(strategy),
                          .divided = strategy.zero_stage == 1,
                          .bucket_size = size,
-                         .ties_stages = strategy.layout.pipeline > 1 && has_embedding && !has_head});
+                         .ties_stages = strategy.layout.pipeline > 1 && tied,
+                         .pads_for_bandwidth = options.pads_buckets});
 }
 
 Elements buffer_size(const std::vector<Bucket>& buckets) {
   return buckets.empty() ? Elements{} : Elements(buckets.back().end);
 }
 
-std::vector<Elements> owned_pieces(const std::vector<Bucket>& buckets, const Strategy& strategy,
-                                   std::int64_t slice) {
+std::vector<Piece> owned_pieces(const std::vector<Bucket>& buckets, const Strategy& strategy,
+                                std::int64_t slice) {
   const bool is_divided = strategy.zero_stage == 1;
-  const std::int64_t ranks = is_divided ? strategy.layout.gradient_ranks() : 1;
-  const std::int64_t rank = is_divided ? slice : 0;
-  std::vector<Elements> pieces;
+  const std::int64_t ranks = is_divided ? dividing_ranks(strategy) : 1;
+  const std::int64_t rank = is_divided ? slice % ranks : 0;
+  std::vector<Piece> pieces;
   for (const Bucket& bucket : buckets) {
     const std::int64_t share = (bucket.end - bucket.begin) / ranks;
     const std::int64_t begin = bucket.begin + rank * share, end = begin + share;
     for (const Placed& each : bucket.parameters) {
       const std::int64_t own = std::min(each.end, end) - std::max(each.begin, begin);
-      if (own > 0) pieces.emplace_back(own);
+      if (own > 0) pieces.push_back({each.tensor, Elements(own)});
     }
   }
   return pieces;

@@ -26,24 +26,36 @@ struct Bucket {
 struct BufferRules {
   std::int64_t ranks{1};  ///< that share a bucket
   bool divided{};         ///< ranks hold a part of each bucket each (the distributed optimizer): it is padded
-  Elements bucket_size{};  ///< a bucket closes once it has so many; 0: one bucket holds all
-  bool ties_stages{};      ///< the embedding is shared by two stages: it has a bucket of its own
+  Elements bucket_size{};     ///< a bucket closes once it has so many; 0: one bucket holds all
+  bool ties_stages{};         ///< the embedding is shared by two stages: it has a bucket of its own
+  bool pads_for_bandwidth{};  ///< ends are multiples of 65,536 elements
+                              ///< (--ddp-pad-buckets-for-high-nccl-busbw)
 };
+
+/// Returns the data-parallel ranks that divide optimizer states: all, or those of one instance.
+[[nodiscard]] std::int64_t dividing_ranks(const Strategy& strategy);
 
 /// Returns the buckets of a rank's trained parameters, the last parameter first. Source: Megatron-Core 0.19.2
 /// core/distributed/param_and_grad_buffer.py _ParamAndGradBuffer.__init__; compared with recorded buffers
 /// (docs/megatron.md).
 [[nodiscard]] std::vector<Bucket> buckets(const RankModel& model, const BufferRules& rules);
 
-/// Returns the buckets of a rank as its run cuts them.
-[[nodiscard]] std::vector<Bucket> buckets(const RankModel& model, const Strategy& strategy, bool first_stage);
+/// Returns the buckets of a rank as its run cuts them. `tied`: the model's head is its embedding.
+[[nodiscard]] std::vector<Bucket> buckets(const RankModel& model, const Strategy& strategy, bool first_stage,
+                                          bool tied);
 
 /// Returns the elements of the buffer, padding included.
 [[nodiscard]] Elements buffer_size(const std::vector<Bucket>& buckets);
 
-/// Returns the elements of each parameter that the data-parallel rank `slice` updates: a part of each bucket
-/// under the distributed optimizer, else all.
-[[nodiscard]] std::vector<Elements> owned_pieces(const std::vector<Bucket>& buckets, const Strategy& strategy,
-                                                 std::int64_t slice);
+/// Piece is what a rank updates of one parameter.
+struct Piece {
+  std::size_t tensor{};  ///< the parameter's number in RankModel
+  Elements elements;
+};
+
+/// Returns the pieces that the data-parallel rank `slice` updates, in the buffer's order: a part of each
+/// bucket under the distributed optimizer, else all.
+[[nodiscard]] std::vector<Piece> owned_pieces(const std::vector<Bucket>& buckets, const Strategy& strategy,
+                                              std::int64_t slice);
 
 }  // namespace zplan::megatron

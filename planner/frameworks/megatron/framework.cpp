@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "planner/frameworks/launch/launch.h"
 #include "planner/frameworks/megatron/arguments.h"
 #include "planner/frameworks/megatron/buckets.h"
 #include "planner/frameworks/megatron/megatron_run.h"
+#include "planner/frameworks/megatron/optimizer.h"
 #include "planner/plan/plan.h"
 #include "planner/question/question.h"
 #include "planner/sharding/megatron_model.h"
@@ -68,9 +70,12 @@ bool is_gpt(const Model& model) {
 void check_shapes(const Model& model, const Strategy& s, Reasons& reasons) {
   const ModelShape& shape = model.shape;
   const std::int64_t t = s.layout.tensor;
-  if (shape.key_value_heads % t != 0)
-    reasons.push_back(fmt::format("tensor parallel {} is planned where it divides the {} key-value heads", t,
-                                  shape.key_value_heads));
+  const std::int64_t heads = shape.attention_heads, groups = shape.key_value_heads;
+  if (heads % t != 0)
+    reasons.push_back(fmt::format("tensor parallel {} does not divide {} attention heads", t, heads));
+  if (groups % t != 0 && t % groups != 0)
+    reasons.push_back(fmt::format(
+        "{} key-value heads are neither a multiple nor a divisor of tensor parallel {}", groups, t));
   if (shape.intermediate_size % t != 0)
     reasons.push_back(
         fmt::format("tensor parallel {} does not divide a feed-forward of {}", t, shape.intermediate_size));
@@ -98,6 +103,96 @@ void check_stages(const Model& model, const Strategy& s, Reasons& reasons) {
     reasons.push_back(fmt::format("{} layers are not divisible by {} pipeline stages", slots, stages));
 }
 
+/// Source: Megatron-Core 0.19.2 core/transformer/transformer_config.py __post_init__,
+/// training/arguments.py validate_args.
+void check_recompute(const Strategy& s, Reasons& reasons) {
+  const MegatronOptions& options = *s.megatron;
+  const MegatronOptions usual;
+  const bool full = s.checkpointing == Checkpointing::full;
+  if (!full && (options.recompute_method || options.recomputed_layers > 0))
+    reasons.emplace_back("recompute-method and recompute-num-layers are of --checkpointing full");
+  if (s.checkpointing != Checkpointing::selective && options.recomputed_modules != usual.recomputed_modules)
+    reasons.emplace_back("recompute-modules are of --checkpointing selective");
+  if (!options.divides_inputs) return;
+  if (!full) reasons.emplace_back("distribute-saved-activations needs --checkpointing full");
+  if (s.layout.tensor == 1)
+    reasons.emplace_back(
+        "distribute-saved-activations divides among tensor-parallel ranks, of which there is one");
+  if (options.sequence_parallel)
+    reasons.emplace_back("distribute-saved-activations does not go with sequence-parallel");
+}
+
+/// Source: Megatron-Core 0.19.2 training/arguments.py validate_args, core/transformer/transformer_config.py
+/// __post_init__; Transformer Engine 2.20.2 attention/dot_product_attention/context_parallel.py.
+void check_context(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  const MegatronOptions& options = *s.megatron;
+  const std::int64_t ranks = s.layout.context;
+  if (ranks == 1) return;
+  if (training.sequence_length % (2 * ranks) != 0)
+    reasons.push_back(fmt::format("context parallel {} needs sequences divisible by {}", ranks, 2 * ranks));
+  const std::vector<ContextExchange>& each = options.context_exchanges;
+  if (each.size() > 1 && std::ssize(each) != model.shape.layers)
+    reasons.push_back(
+        fmt::format("cp-comm-type lists {} layers, the model has {}", each.size(), model.shape.layers));
+  const auto uses = [&each](ContextExchange kind) { return std::ranges::find(each, kind) != each.end(); };
+  std::int64_t parts = uses(ContextExchange::a2a) ? ranks : 1;
+  if (uses(ContextExchange::a2a_p2p)) {
+    const std::vector<std::int64_t>& levels = options.context_hierarchy;
+    if (levels.size() != 2 || levels.front() > ranks || levels.front() * levels.back() != ranks) {
+      reasons.push_back(fmt::format(
+          "cp-comm-type a2a+p2p needs two hierarchical-context-parallel-sizes, whose product is {}", ranks));
+      return;
+    }
+    parts = std::max(parts, levels.front());
+  }
+  const std::int64_t t = s.layout.tensor, heads = model.shape.attention_heads / t,
+                     groups = std::max<std::int64_t>(model.shape.key_value_heads / t, 1);
+  if (heads % parts != 0 || groups % parts != 0)
+    reasons.push_back(fmt::format(
+        "cp-comm-type a2a divides heads among {} ranks: of {} attention heads and {} key-value heads a "
+        "tensor-parallel rank has {} and {}",
+        parts, model.shape.attention_heads, model.shape.key_value_heads, heads, groups));
+}
+
+/// Source: Megatron-Core 0.19.2 core/optimizer/optimizer_config.py __post_init__, training/arguments.py
+/// validate_args.
+void check_optimizer(const Strategy& s, Reasons& reasons) {
+  const MegatronOptions& options = *s.megatron;
+  const bool all_fp32 = options.main_grads == StateType::fp32 && options.main_params == StateType::fp32 &&
+                        options.first_moments == StateType::fp32 && options.second_moments == StateType::fp32;
+  if (!options.precision_aware && !all_fp32)
+    reasons.emplace_back(
+        "main-grads-dtype, main-params-dtype, exp-avg-dtype and exp-avg-sq-dtype need "
+        "use-precision-aware-optimizer");
+  if (options.precision_aware && s.zero_stage != 1)
+    reasons.emplace_back("use-precision-aware-optimizer needs --use-distributed-optimizer (--zero 1)");
+  if (options.offloads_optimizer && !options.precision_aware)
+    reasons.emplace_back("optimizer-cpu-offload needs use-precision-aware-optimizer");
+}
+
+/// Source: Megatron-Core 0.19.2 core/parallel_state.py initialize_model_parallel,
+/// core/distributed/{distributed_data_parallel,distributed_data_parallel_config,param_and_grad_buffer}.py.
+void check_reduction(const Strategy& s, Reasons& reasons) {
+  const MegatronOptions& options = *s.megatron;
+  const std::int64_t ranks = s.layout.gradient_ranks(), instances = options.optimizer_instances;
+  if (ranks % instances != 0)
+    reasons.push_back(
+        fmt::format("{} data-parallel ranks are not divisible by {} num-distributed-optimizer-instances",
+                    ranks, instances));
+  if (instances > 1 && s.zero_stage != 1)
+    reasons.emplace_back("num-distributed-optimizer-instances needs --use-distributed-optimizer (--zero 1)");
+  if (instances > 1 && options.sums_in_fp32)
+    reasons.emplace_back(
+        "ddp-reduce-scatter-with-fp32-accumulation goes with one distributed optimizer instance");
+  if (options.averages_in_collective && options.counts_tokens)
+    reasons.emplace_back("ddp-average-in-collective does not go with calculate-per-token-loss");
+  if (options.bucket_count > 0 && options.bucket_size.value > 0)
+    reasons.emplace_back("ddp-num-buckets does not go with ddp-bucket-size");
+  if (options.overlap_param_gather && (!options.overlap_grad_reduce || s.zero_stage == 0))
+    reasons.emplace_back(
+        "--overlap-param-gather needs --use-distributed-optimizer and --overlap-grad-reduce");
+}
+
 /// What other frameworks and transformers' modules have is refused, not passed over.
 void check_training(const Training& training, const Strategy& s, Reasons& reasons) {
   if (training.method != Method::full || training.objective != Objective::sft ||
@@ -105,9 +200,17 @@ void check_training(const Training& training, const Strategy& s, Reasons& reason
     reasons.emplace_back("under Megatron-Core full training on next tokens is planned");
   if (training.precision != Precision::bf16 || !training.master_weights)
     reasons.emplace_back("under Megatron-Core training in bf16 with fp32 master weights is planned");
-  if (training.optimizer != Optimizer::adamw) reasons.emplace_back("under Megatron-Core AdamW is planned");
+  if (training.optimizer != Optimizer::adamw && training.optimizer != Optimizer::sgd_momentum)
+    reasons.emplace_back("under Megatron-Core AdamW and SGD with momentum are planned");
+  if (training.optimizer != Optimizer::adamw && s.megatron->precision_aware)
+    reasons.emplace_back("use-precision-aware-optimizer needs AdamW");
   if (s.zero_stage > 1) reasons.emplace_back("Megatron-Core's distributed optimizer is stage 1");
-  if (offloads(s)) reasons.emplace_back("offload under Megatron-Core is not planned");
+  if (offloads(s) && !s.megatron->offloads_optimizer)
+    reasons.emplace_back(
+        "Megatron-Core offloads optimizer states with --megatron "
+        "optimizer-cpu-offload,use-precision-aware-optimizer");
+  if (s.offload_parameters != OffloadDevice::none || s.offload_optimizer == OffloadDevice::nvme)
+    reasons.emplace_back("Megatron-Core offloads optimizer states alone, and to the host");
   if (training.modules.name != kMegatron.name || training.modules.kernels != LayerKernels{} ||
       training.fused_kernels || training.fused_loss || training.fused_head || training.loss_chunks > 1 ||
       training.attention == Attention::eager || training.padding_mask)
@@ -126,33 +229,40 @@ void check_megatron(const Model& model, const Training& training, const Strategy
   check_stages(model, s, reasons);
   check_training(training, s, reasons);
   if (s.layout.sequence > 1) reasons.emplace_back("Megatron-Core divides samples by --cp, not by --sp");
-  if (s.layout.context > 1 && training.sequence_length % (2 * s.layout.context) != 0)
-    reasons.push_back(fmt::format("context parallel {} needs sequences divisible by {}", s.layout.context,
-                                  2 * s.layout.context));
+  check_recompute(s, reasons);
+  check_context(model, training, s, reasons);
+  check_optimizer(s, reasons);
+  check_reduction(s, reasons);
   if (s.experts.enabled || s.layout.replicate > 1)
     reasons.emplace_back("experts and replicas under Megatron-Core are not planned");
   if (options.sequence_parallel && s.layout.tensor > 1 && training.sequence_length % s.layout.tensor != 0)
     reasons.push_back(fmt::format("sequence parallelism needs sequences divisible by {}", s.layout.tensor));
-  if (options.overlap_param_gather && (!options.overlap_grad_reduce || s.zero_stage == 0))
-    reasons.emplace_back(
-        "--overlap-param-gather needs --use-distributed-optimizer and --overlap-grad-reduce");
 }
 
-Shard megatron_shard(const RankModel& model, const Training&, const Strategy& s) {
-  const std::vector<megatron::Bucket> all = megatron::buckets(model, s, true);
+/// Returns the buckets of a first stage; one without a head may share its embedding with the last stage.
+std::vector<megatron::Bucket> first_buckets(const RankModel& model, const Strategy& s) {
+  const bool has_head = std::ranges::any_of(
+      model.tensors, [](const RankTensor& each) { return each.role == TensorRole::head; });
+  return megatron::buckets(model, s, true, !has_head);
+}
+
+Shard megatron_shard(const RankModel& model, const Training& training, const Strategy& s) {
+  const std::vector<megatron::Bucket> all = first_buckets(model, s);
   Shard shard;
-  for (const Elements each : megatron::owned_pieces(all, s, 0)) shard.optimizer_elements += each;
+  for (const megatron::Piece& each : megatron::owned_pieces(all, s, 0))
+    shard.optimizer_elements += each.elements;
+  const megatron::StateSizes sizes = megatron::state_sizes(*s.megatron, spec(training.optimizer).moments);
   shard.parameters = model.trainable * Bytes(2);
-  shard.master_weights = shard.optimizer_elements * Bytes(4);
-  shard.moments = shard.optimizer_elements * Bytes(8);
-  shard.gradients = megatron::buffer_size(all) * Bytes(s.megatron && s.megatron->gradients_in_bf16 ? 2 : 4);
+  shard.master_weights = shard.optimizer_elements * sizes.master;
+  shard.moments = shard.optimizer_elements * sizes.moments;
+  shard.gradients = megatron::buffer_size(all) * Bytes(s.megatron->sums_in_bf16() ? 2 : 4);
   return shard;
 }
 
 std::vector<OptimizerTensor> megatron_tensors(const RankModel& model, const Training&, const Strategy& s) {
   std::vector<OptimizerTensor> tensors;
-  for (const Elements each : megatron::owned_pieces(megatron::buckets(model, s, true), s, 0))
-    tensors.push_back({.elements = each, .element = Bytes(4)});
+  for (const megatron::Piece& each : megatron::owned_pieces(first_buckets(model, s), s, 0))
+    tensors.push_back({.elements = each.elements, .element = Bytes(4)});
   return tensors;
 }
 
@@ -175,6 +285,12 @@ Reasons megatron_warnings(const Training&, const Strategy& s) {
 RunResult play_megatron(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, int steps,
                         bool condensed) {
   return Player<MegatronRun>(inputs, allocator).play(steps, condensed);
+}
+
+void tally_megatron(const StepInputs& in, HostTally& tally) {
+  const auto pieces = megatron::owned_pieces(first_buckets(in.rank, in.strategy), in.strategy, in.slice.rank);
+  megatron::tally_host(megatron::divide(pieces, in.rank, *in.strategy.megatron).on_host,
+                       spec(in.training.optimizer).moments, tally);
 }
 
 ModelFiles megatron_files(const StepInputs&) {
@@ -219,7 +335,7 @@ const FrameworkSpec& megatron_spec() {
       .autocasts_masters = false,
       .fused_lion = false,
       .makes_shards = false,
-      .fuses_host_optimizer = false,
+      .fuses_host_optimizer = true,
       .adds_on_host = false,
       .kernel = OptimizerKernel::fused,
       .shards_reference = [](const Strategy&) { return false; },
@@ -243,7 +359,7 @@ const FrameworkSpec& megatron_spec() {
                          const Shard&) { return Elements{}; },
       .play = play_megatron,
       .flattening = [](const RunInputs&) { return std::optional<Flattening>{}; },
-      .offload = [](const StepInputs&, HostTally&) {},
+      .offload = tally_megatron,
       .files = megatron_files,
       .launch = megatron_launch,
       .config_notes = [](const Plan&, const Question&) { return std::vector<std::string>{}; },

@@ -35,8 +35,10 @@ std::set<Shape> product_shapes(const Model& part, std::int64_t ranks, bool has_h
 MegatronRun::MegatronRun(RankState& state)
     : state_(state),
       device_(state.device()),
-      buckets_(megatron::buckets(state.in().rank, state.in().strategy, state.inputs().place.stage == 0)),
-      owned_(megatron::owned_pieces(buckets_, state.in().strategy, state.inputs().place.slice)),
+      buckets_(megatron::buckets(state.in().rank, state.in().strategy, state.inputs().place.stage == 0,
+                                 state.in().model.shape.tied_embeddings)),
+      optimizer_(state.in(),
+                 megatron::owned_pieces(buckets_, state.in().strategy, state.inputs().place.slice)),
       bucket_of_(state.tensors().size()) {
   for (std::size_t i = 0; i < buckets_.size(); ++i)
     for (const megatron::Placed& each : buckets_[i].parameters) bucket_of_[each.tensor] = i;
@@ -68,7 +70,7 @@ void MegatronRun::make_buffers() {
     for (const RankTensor& each : state_.tensors()) device_.allocate(Term::trained_parameters, each.stored);
   }
   device_.allocate(Term::fp32_gradients, all * sum_element());
-  for (const Elements each : owned_) device_.allocate(Term::master_weights, each * kFp32);
+  optimizer_.initialise(device_);
 }
 
 /// Transformer Engine's cuBLAS workspace, the table of rotations, and the buffer that the head gathers its
@@ -97,7 +99,7 @@ void MegatronRun::make_placeholders() {
 
 void MegatronRun::begin_forward(const Slot& slot) {
   if (!slot.first()) return;
-  device_.release(received_), device_.release(sent_), device_.release(wide_gradients_);
+  device_.release(received_), device_.release(sent_), optimizer_.zero_gradients(device_);
   gathered_ = 0;
 }
 
@@ -128,7 +130,7 @@ void MegatronRun::gather_until(std::size_t tensor) {
 void MegatronRun::gather(const megatron::Bucket& bucket) {
   if (!is_divided()) return;
   state_.wait(state_.issue(state_.clock().computed(), Operation::all_gather, bucket.size(), kWeight,
-                           "weights", layout().gradient_ranks()));
+                           "weights", dividing_ranks()));
 }
 
 void MegatronRun::gradient(std::size_t tensor, Device::Block block) {
@@ -147,18 +149,61 @@ void MegatronRun::complete(std::size_t tensor) {
 }
 
 void MegatronRun::reduce(const megatron::Bucket& bucket) {
-  reduced_ = state_.issue(state_.clock().computed(),
-                          is_divided() ? Operation::reduce_scatter : Operation::all_reduce, bucket.size(),
-                          sum_element(), "gradients", layout().gradient_ranks());
+  if (is_divided()) return options().sums_in_fp32 ? exchange(bucket) : reduce_scatter(bucket);
+  reduced_ = state_.issue(state_.clock().computed(), Operation::all_reduce, bucket.size(), sum_element(),
+                          "gradients", layout().gradient_ranks());
+}
+
+/// Each instance's ranks, neighbours, divide the sums; ranks that hold the same part in all instances add
+/// theirs up.
+void MegatronRun::reduce_scatter(const megatron::Bucket& bucket) {
+  const std::int64_t ranks = dividing_ranks(), instances = options().optimizer_instances;
+  reduced_ = state_.issue(state_.clock().computed(), Operation::reduce_scatter, bucket.size(), sum_element(),
+                          "gradients", ranks);
+  if (instances > 1)
+    reduced_ = state_.issue(reduced_, Operation::all_reduce, Elements(bucket.size().value / ranks),
+                            sum_element(), "gradients", instances, {}, ranks);
+}
+
+/// Ranks send each other parts of the gradients, which each sums in fp32. What arrives stays until then: the
+/// next bucket's exchange waits for it. Source: Megatron-Core 0.19.2
+/// core/distributed/reduce_scatter_with_fp32_accumulation.py, param_and_grad_buffer.py start_grad_sync.
+void MegatronRun::exchange(const megatron::Bucket& bucket) {
+  finish_exchange();
+  exchanged_ = device_.allocate(Term::bucket_copy, bucket.size() * sum_element());
+  exchanged_sums_ = Elements(bucket.size().value / dividing_ranks());
+  reduced_ = state_.issue(state_.clock().computed(), Operation::all_to_all, bucket.size(), sum_element(),
+                          "gradients", dividing_ranks());
+}
+
+void MegatronRun::finish_exchange() {
+  if (exchanged_ == Device::kNone) return;
+  state_.wait(reduced_);
+  device_.spike(Term::bucket_copy, exchanged_sums_ * kFp32);
+  device_.release(exchanged_);
 }
 
 void MegatronRun::reduce_rest() {
   if (!reduces_)
     for (const megatron::Bucket& each : buckets_) reduce(each);
+  finish_exchange();
   state_.wait(reduced_);
 }
 
-/// Weights that every tensor-parallel rank holds get gradients of its own tokens alone: they are summed.
+/// Gradients are divided by the tokens of the whole step, which the last stage counts. Source: Megatron-Core
+/// 0.19.2 core/distributed/finalize_model_grads.py.
+void MegatronRun::count_tokens() {
+  if (!options().counts_tokens) return;
+  const auto count = [this](Operation operation, Over over) {
+    state_.wait(state_.issue(state_.clock().computed(), operation, Elements(1), kFp32, "tokens of the step",
+                             over, "int32"));
+  };
+  count(Operation::broadcast, Over(Group::pipeline, layout().pipeline));
+  count(Operation::all_reduce, layout().gradient_ranks());
+}
+
+/// Weights that every tensor-parallel rank holds get gradients of its own tokens or heads alone: they are
+/// summed, norms of heads always, others under sequence parallelism.
 /// Source: Megatron-Core 0.19.2 core/distributed/finalize_model_grads.py.
 void MegatronRun::sum_replicated() {
   if (layout().pipeline > 1 && in().model.shape.tied_embeddings && (is_first_stage() || is_last_stage())) {
@@ -166,11 +211,15 @@ void MegatronRun::sum_replicated() {
     state_.wait(state_.issue(state_.clock().computed(), Operation::all_reduce, table, kFp32, "tied embedding",
                              Over(Group::pipeline, 2)));
   }
-  if (!options().sequence_parallel) return;
+  const std::int64_t head = in().model.shape.head_size, hidden = in().model.shape.hidden_size;
   Elements replicated{};
-  for (const RankTensor& each : state_.tensors())
-    if (each.trainable && !each.divided && each.role != TensorRole::position_embedding)
+  for (const RankTensor& each : state_.tensors()) {
+    const bool is_of_heads = each.role == TensorRole::norm && each.elements.value == head && head != hidden;
+    if (each.trainable && !each.divided && each.role != TensorRole::position_embedding &&
+        (options().sequence_parallel || is_of_heads))
       replicated += each.elements;
+  }
+  if (layout().tensor == 1 || replicated == Elements{}) return;
   state_.all_reduce(Group::tensor, replicated, kFp32, "replicated norms");
 }
 
@@ -184,19 +233,22 @@ void MegatronRun::end_backward(const Slot& slot) {
   if (!slot.last) return;
   reduce_rest();
   sum_replicated();
+  count_tokens();
+}
+
+/// Ranks that divide optimizer states have a part each of the gradients: all, or those of an instance.
+void MegatronRun::agree_on_norm() {
+  if (options().optimizer_instances == 1)
+    return state_.all_reduce(is_divided() ? Group::world : Group::model, Elements(1), kFp32, "gradient norm");
+  state_.communicate(Operation::all_reduce, Elements(1), kFp32, "gradient norm",
+                     Over(Group::world, layout().world() / options().optimizer_instances));
 }
 
 void MegatronRun::step(bool first) {
   state_.all_reduce(Group::world, Elements(1), kFp32, "rerun state", "int32");
-  state_.all_reduce(is_divided() ? Group::world : Group::model, Elements(1), kFp32, "gradient norm");
-  if (first) {
-    make_placeholders();
-    for (int moment = 0; moment < 2; ++moment)
-      for (const Elements each : owned_) device_.allocate(Term::optimizer_moments, each * kFp32);
-  }
-  if (options().gradients_in_bf16)
-    for (const Elements each : owned_)
-      wide_gradients_.push_back(device_.allocate(Term::gradient_copy, each * kFp32));
+  agree_on_norm();
+  if (first) make_placeholders();
+  optimizer_.step(device_, first);
   if (is_divided() && !options().overlap_param_gather)
     for (const megatron::Bucket& each : buckets_) gather(each);
   report_step();

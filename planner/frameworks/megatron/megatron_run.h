@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/frameworks/megatron/buckets.h"
+#include "planner/frameworks/megatron/optimizer.h"
 #include "planner/simulation/rank_state.h"
 
 namespace zplan {
@@ -32,7 +33,9 @@ class MegatronRun {
   [[nodiscard]] bool is_divided() const { return in().strategy.zero_stage == 1; }
   [[nodiscard]] bool is_first_stage() const { return state_.inputs().place.stage == 0; }
   [[nodiscard]] bool is_last_stage() const { return state_.inputs().place.stage + 1 == layout().pipeline; }
-  [[nodiscard]] Bytes sum_element() const { return Bytes(options().gradients_in_bf16 ? 2 : 4); }
+  /// Returns the data-parallel ranks that divide optimizer states.
+  [[nodiscard]] std::int64_t dividing_ranks() const { return megatron::dividing_ranks(in().strategy); }
+  [[nodiscard]] Bytes sum_element() const { return Bytes(options().sums_in_bf16() ? 2 : 4); }
   [[nodiscard]] Bytes hidden_size() const;
 
   void make_buffers();
@@ -41,17 +44,22 @@ class MegatronRun {
   /// Notes that a gradient is complete; its bucket may be.
   void complete(std::size_t tensor);
   void reduce(const megatron::Bucket& bucket);
+  void reduce_scatter(const megatron::Bucket& bucket);
+  void exchange(const megatron::Bucket& bucket);
+  void finish_exchange();
   void reduce_rest();
   void sum_replicated();
+  void count_tokens();
   void gather(const megatron::Bucket& bucket);
   void gather_until(std::size_t tensor);
   void hold(Device::Block& variable);
+  void agree_on_norm();
   void report_step();
 
   RankState& state_;
   Device& device_;
   std::vector<megatron::Bucket> buckets_;
-  std::vector<Elements> owned_;            ///< elements of each parameter that this rank updates
+  megatron::OptimizerMemory optimizer_;
   std::vector<std::size_t> bucket_of_;     ///< by tensor
   std::vector<std::size_t> waits_for_;     ///< by bucket: gradients that are not there yet in this backward
   std::vector<std::size_t> gather_order_;  ///< numbers of buckets in the order in which weights are read
@@ -61,8 +69,8 @@ class MegatronRun {
   // What variables of the schedule hold until they get their next value: the hidden states that the last
   // micro-batch received, until the next forward is over; their gradient, until the next backward is.
   Device::Block received_{Device::kNone}, sent_{Device::kNone};
-  std::vector<Device::Block>
-      wide_gradients_;  ///< fp32 copies of 16-bit sums, until the next step zeroes them
+  Device::Block exchanged_{Device::kNone};  ///< what an all_to_all of gradients brought, until it is summed
+  Elements exchanged_sums_;                 ///< of them this rank's
 };
 
 }  // namespace zplan

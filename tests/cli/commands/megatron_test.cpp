@@ -67,6 +67,12 @@ TEST(Megatron, RefusesWhatMegatronCannotRun) {
   const auto word = in_process(kSmall + " --megatron overlap-grads");
   EXPECT_EQ(word.status, 2);
   EXPECT_THAT(word.err, HasSubstr("overlap-grad-reduce"));
+  const auto value = in_process(kSmall + " --megatron exp-avg-dtype=int8");
+  EXPECT_EQ(value.status, 2);
+  EXPECT_THAT(value.err, HasSubstr("exp-avg-dtype=VALUE, accepted: fp32, fp16, bf16, fp8"));
+  const auto alone = in_process(kSmall + " --zero 1 --tp 1 --pp 1 --megatron exp-avg-dtype=bf16");
+  EXPECT_EQ(alone.status, 2);
+  EXPECT_THAT(alone.err, HasSubstr("need use-precision-aware-optimizer"));
   EXPECT_EQ(in_process("--model 8B --gpus 8 --mem 80 --pp 2").status, 2);
   EXPECT_EQ(in_process("--model Qwen3-30B-A3B --gpus 8 --mem 80 --framework megatron").status, 2);
   EXPECT_EQ(in_process("--model google/gemma-2-9b --gpus 8 --mem 80 --framework megatron").status, 2);
@@ -80,6 +86,21 @@ TEST(Megatron, IsNotTriedUnasked) {
   const std::string search = "search --model 8B --gpus 8 --mem 80";
   EXPECT_THAT(report(search).at("search").dump(), Not(HasSubstr("megatron")));
   EXPECT_THAT(report(search + " --framework megatron").at("search").dump(), HasSubstr("megatron"));
+}
+
+TEST(Megatron, TheOptimizerMayBeNarrowOrOnTheHost) {
+  const std::string plain = kSmall + " --tp 1 --pp 1 --zero 1";
+  const auto plan_of = [&](const std::string& words) {
+    return report(plain + " --megatron no-create-attention-mask-in-dataloader" + words).at("plans")[0];
+  };
+  const std::int64_t usual = required_at(plan_of("").at("memory"));
+  const json narrow = plan_of(",use-precision-aware-optimizer,exp-avg-dtype=bf16,exp-avg-sq-dtype=bf16");
+  EXPECT_LT(required_at(narrow.at("memory")), usual);
+  EXPECT_THAT(narrow.at("strategy").at("megatron").dump(), HasSubstr("exp-avg-dtype=bf16"));
+  const json away = plan_of(",use-precision-aware-optimizer,optimizer-cpu-offload");
+  EXPECT_LT(required_at(away.at("memory")), required_at(narrow.at("memory")));
+  EXPECT_EQ(away.at("strategy").at("offload_optimizer"), "cpu");
+  EXPECT_GT(away.at("memory").at("host"), 0);
 }
 
 TEST(Megatron, SwitchesChangeWhatIsHeld) {

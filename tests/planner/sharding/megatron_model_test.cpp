@@ -5,7 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
+
+#include "models/catalogue/catalogue.h"
 
 namespace zplan {
 namespace {
@@ -52,9 +55,44 @@ TEST(MegatronVocabulary, IsPaddedForEachRank) {
   EXPECT_EQ(padded_vocabulary(1001, 3), 1152);
 }
 
-TEST(MegatronSwitches, AreNamedAsMegatronSpellsThem) {
-  EXPECT_EQ(switches_of({}), std::vector<std::string>{});
-  EXPECT_EQ(switches_of(recommended_megatron_options()),
+TEST(MegatronArguments, AreReadBack) {
+  const std::vector<std::string> words{"no-rope-fusion",
+                                       "variable-seq-lengths",
+                                       "attention-backend=flash",
+                                       "cp-comm-type=p2p a2a",
+                                       "hierarchical-context-parallel-sizes=2 4",
+                                       "ddp-num-buckets=4",
+                                       "use-precision-aware-optimizer",
+                                       "exp-avg-dtype=fp8",
+                                       "optimizer-offload-fraction=0.5",
+                                       "recompute-method=block",
+                                       "recompute-num-layers=2",
+                                       "recompute-modules=mlp layernorm"};
+  MegatronOptions options;
+  for (const std::string& each : words) set_megatron_argument(options, "--megatron", each);
+  EXPECT_EQ(megatron_words(options), words);
+}
+
+TEST(MegatronArguments, WithoutTheirValuesAreRefused) {
+  MegatronOptions options;
+  for (const std::string word : {"exp-avg-dtype=int8", "main-params-dtype=bf16", "ddp-num-buckets=0",
+                                 "ddp-num-buckets", "cp-comm-type=ring", "sequence-parallel=1", "no-such"})
+    EXPECT_THROW(set_megatron_argument(options, "--megatron", word), InputError) << word;
+}
+
+TEST(MegatronModel, DividesFewKeyHeadsAmongMoreRanks) {
+  const Model model = resolve_model("8B", {});  // 8 key-value heads
+  const Model parts = megatron_model(model, 16);
+  for (const Tensor& each : parts.inventory.kinds.front().tensors)
+    if (each.name.ends_with("linear_qkv.weight")) {
+      EXPECT_EQ(elements_on_rank(each, 16, 0), Elements(each.elements().value / 16));
+      EXPECT_EQ(elements_on_rank(each, 16, 15), Elements(each.elements().value / 16));
+    }
+}
+
+TEST(MegatronArguments, AreNamedAsMegatronSpellsThem) {
+  EXPECT_EQ(megatron_words({}), std::vector<std::string>{});
+  EXPECT_EQ(megatron_words(recommended_megatron_options()),
             (std::vector<std::string>{"sequence-parallel", "overlap-grad-reduce", "overlap-param-gather",
                                       "no-create-attention-mask-in-dataloader"}));
 }

@@ -8,7 +8,8 @@ import sys
 def kept(row, more):
     options = {key: row["options"][key] for key in ("tag", "args", "vocab", "seq", "mbs", "rank")}
     base = {key: row[key] for key in ("id", "model", "sizes", "coordinates", "microbatches")}
-    return {**base, "options": options, "effective": {}, **more}
+    effective = {key: True for key in ("variable_seq_lengths",) if row["effective"].get(key)}
+    return {**base, "options": options, "effective": effective, **more}
 
 
 def write(path, rows):
@@ -19,16 +20,16 @@ def write(path, rows):
 def main():
     steps, schedules, wanted = sys.argv[1:]
     wanted = set(open(wanted, encoding="utf-8").read().split("\n"))
-    arguments, kept_steps, kept_schedules = {}, [], []
+    ran, kept_steps, kept_schedules = {}, [], []
     for row in json.load(open(steps, encoding="utf-8")):
-        arguments[row["id"]] = row["options"]
+        ran[row["id"]] = {key: row[key] for key in ("options", "effective")}
         last = row["measured"][max(row["measured"])]
         figures = {key: last[key] for key in ("requested_before", "peak_requested", "peak_phase")}
         if row["id"] in wanted:
             kept_steps.append(kept(row, {"measured": {max(row["measured"]): figures}}))
     for row in json.load(open(schedules, encoding="utf-8")):
         if row["id"] in wanted:
-            kept_schedules.append(kept({**row, "options": arguments[row["id"]]},
+            kept_schedules.append(kept({**row, **ran[row["id"]]},
                                        {key: row[key] for key in ("collectives", "patterns", "order")}))
     write("steps.json", kept_steps)
     write("schedules.json", kept_schedules)
