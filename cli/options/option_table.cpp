@@ -488,8 +488,12 @@ const std::vector<OptionSpec>& option_table() {
        "context-parallel degrees to consider (ring attention with FSDP2), such as 1,8 [1]",
        integers(space(&SearchSpace::context_parallel), 1, kMostDegree, kDegrees)},
       {"--ep", "LIST", kSearch, kPlans | search | fit | check, "Expert parallel",
-       "expert-parallel degrees to consider (DeepSpeed AutoEP), such as 1,8 [1]",
+       "expert-parallel degrees to consider (DeepSpeed AutoEP, Megatron-Core), such as 1,8 [1; under "
+       "Megatron-Core 1, a node and all GPUs of a stage]",
        integers(space(&SearchSpace::expert_parallel), 1, kMostDegree, kDegrees)},
+      {"--etp", "LIST", kSearch, kPlans | search | fit | check, "Expert tensor parallel",
+       "degrees of tensor parallelism within experts to consider (Megatron-Core), such as 1,2 [1]",
+       integers(space(&SearchSpace::expert_tensor_parallel), 1, kMostDegree, kDegrees), kMegatronAlone},
       {"--dp-replicate", "LIST", kSearch, kPlans | search | fit | check, "Replicas",
        "copies of what FSDP2 shards (hybrid sharding) to consider, such as 1,2 [1]",
        integers(space(&SearchSpace::replicas), 1, kMostDegree, kDegrees)},

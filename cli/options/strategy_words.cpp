@@ -119,6 +119,7 @@ bool take_value(PinnedStrategy& strategy, std::string_view kind, std::string_vie
   if (kind == "sp") return take_degree(strategy.sequence_parallel, kind, value);
   if (kind == "cp") return take_degree(strategy.context_parallel, kind, value);
   if (kind == "ep") return take_degree(strategy.expert_parallel, kind, value);
+  if (kind == "etp") return take_degree(strategy.expert_tensor_parallel, kind, value);
   if (kind == "replicas") return take_degree(strategy.replicas, kind, value);
   if (kind == "tiled-mlp") return take_tiles(strategy.long_context.tiled_mlp, kind, value);
   if (kind == "tiled-loss") return take_tiles(strategy.long_context.tiled_loss, kind, value);
@@ -192,6 +193,7 @@ SearchSpace pinned(SearchSpace space, const PinnedStrategy& strategy) {
   space.sequence_parallel = {strategy.sequence_parallel};
   space.context_parallel = {strategy.context_parallel};
   space.expert_parallel = {strategy.expert_parallel};
+  space.expert_tensor_parallel = {strategy.expert_tensor_parallel};
   space.replicas = {strategy.replicas};
   space.long_context = merged(space.long_context, strategy.long_context);
   space.offloads = {strategy.offload};
@@ -228,6 +230,7 @@ OptionChanges token_options(const Strategy& s) {
     options.emplace_back("--cp-rotate", to_name(s.long_context.rotation));
   }
   if (s.layout.expert > 1) options.emplace_back("--ep", fmt::format("{}", s.layout.expert));
+  if (s.layout.expert_tensor > 1) options.emplace_back("--etp", fmt::format("{}", s.layout.expert_tensor));
   if (s.layout.replicate > 1) options.emplace_back("--dp-replicate", fmt::format("{}", s.layout.replicate));
   if (s.long_context.checkpoint_offload != CheckpointOffload::none)
     options.emplace_back("--checkpoint-offload", to_name(s.long_context.checkpoint_offload));

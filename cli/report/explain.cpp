@@ -12,6 +12,7 @@
 #include "planner/question/framework.h"
 #include "planner/question/question.h"
 #include "planner/sharding/expert_model.h"
+#include "planner/sharding/megatron_model.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {
@@ -24,8 +25,10 @@ Symbol count(std::string symbol, std::string meaning, std::int64_t value) {
 
 std::vector<Symbol> model_symbols(const Plan& plan, const Question& q) {
   const ModelShape& shape = q.model.shape;
-  const RankModel rank =
-      rank_model(with_local_experts(q.model, plan.strategy), q.training, plan.strategy.layout.tensor);
+  const Strategy& s = plan.strategy;
+  const bool has_parts = s.megatron && q.model.shape.experts;
+  const Model part = has_parts ? megatron_model(q.model, s.layout) : with_local_experts(q.model, s);
+  const RankModel rank = rank_model(part, q.training, s.layout.tensor);
   return {
       count("Ψ", "trainable parameters on one tensor-parallel rank", rank.trainable.value),
       count("F", "frozen parameters on one tensor-parallel rank", rank.frozen.value),

@@ -212,6 +212,7 @@ void add_tokens(Json& out, const Strategy& s) {
   if (s.layout.context > 1)
     out["context_parallel"] = s.layout.context, out["key_rotation"] = name_json(s.long_context.rotation);
   if (s.experts.enabled) out["expert_parallel"] = s.layout.expert;
+  if (s.layout.expert_tensor > 1) out["expert_tensor_parallel"] = s.layout.expert_tensor;
   if (s.layout.replicate > 1) out["dp_replicate"] = s.layout.replicate;
   if (s.long_context.tiled_mlp != 0) out["tiled_mlp"] = tiles_json(s.long_context.tiled_mlp);
   if (s.long_context.tiled_loss != 0) out["tiled_loss"] = tiles_json(s.long_context.tiled_loss);

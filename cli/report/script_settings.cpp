@@ -258,7 +258,7 @@ std::vector<ScriptSetting> of_recipe(const Plan& plan, const Question& q, const 
 /// Returns the arguments of Megatron's own script, which say all that a plan assumes.
 std::vector<ScriptSetting> of_megatron(const Plan& plan, const Question& question) {
   std::vector<ScriptSetting> all;
-  for (const auto& [name, value] : megatron::arguments_of(plan, question.training))
+  for (const auto& [name, value] : megatron::arguments_of(plan, question))
     all.push_back({ScriptPlace::code, name, value, value.empty() ? name : name + " " + value});
   return all;
 }

@@ -1746,8 +1746,16 @@
         <translation>分块损失</translation>
     </message>
     <message>
-        <source>expert-parallel degrees to consider (DeepSpeed AutoEP), such as 1,8 [1]</source>
-        <translation>混合专家模型的专家并行度（DeepSpeed AutoEP），如 1,8 [1]</translation>
+        <source>expert-parallel degrees to consider (DeepSpeed AutoEP, Megatron-Core), such as 1,8 [1; under Megatron-Core 1, a node and all GPUs of a stage]</source>
+        <translation>混合专家模型的专家并行度（DeepSpeed AutoEP、Megatron-Core），如 1,8 [1；Megatron-Core 下为 1、一个节点和一个阶段的全部 GPU]</translation>
+    </message>
+    <message>
+        <source>Expert tensor parallel</source>
+        <translation>专家内张量并行</translation>
+    </message>
+    <message>
+        <source>degrees of tensor parallelism within experts to consider (Megatron-Core), such as 1,2 [1]</source>
+        <translation>专家内部的张量并行度（Megatron-Core），如 1,2 [1]</translation>
     </message>
     <message>
         <source>rows of the first rank of an expert-parallel group, as a multiple S of the mean [balanced]</source>

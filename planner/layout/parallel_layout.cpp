@@ -45,11 +45,17 @@ ProcessGroup process_group(const ParallelLayout& layout, Group group) {
     case Group::tensor: return along(&ParallelLayout::tensor);
     case Group::sequence: return along(&ParallelLayout::sequence);
     case Group::context: return along(&ParallelLayout::context);
-    // Both reach over tensor-parallel ranks, too: those share out the rows that they send (AutoTP folding).
+    case Group::sample: return {layout.tensor * layout.context, 1};
+    // All of them reach over tensor-parallel ranks, too: those share out the rows that they send (AutoTP
+    // folding, Megatron-Core's sequence parallelism).
     case Group::expert:
-      return {layout.expert, layout.data_before_expert ? layout.world() / layout.expert : 1};
+      return {layout.expert,
+              layout.data_before_expert ? layout.world() / layout.expert : layout.expert_tensor};
+    case Group::expert_tensor: return {layout.expert_tensor, 1};
+    case Group::expert_model: return {layout.expert_ranks(), 1};
     case Group::expert_data:
-      return {layout.world() / layout.expert, layout.data_before_expert ? 1 : layout.expert};
+      return {layout.world() / layout.pipeline / layout.expert_ranks(),
+              layout.data_before_expert ? 1 : layout.expert_ranks()};
     case Group::pipeline: return along(&ParallelLayout::pipeline);
     // Its tensor-parallel ranks are neighbours, its stages are not: what it sends are single numbers.
     case Group::model: return {layout.tensor * layout.pipeline, 1};

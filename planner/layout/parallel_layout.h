@@ -12,9 +12,9 @@
 
 namespace zplan {
 
-/// Degrees of parallelism; their product, `expert` aside, is the number of ranks. Neighbouring ranks differ
-/// in the first axis, then in the next: the order of accelerate's and torchtitan's device meshes, and of
-/// DeepSpeed's groups.
+/// Degrees of parallelism; their product, those of experts aside, is the number of ranks. Neighbouring ranks
+/// differ in the first axis, then in the next: the order of accelerate's and torchtitan's device meshes, and
+/// of DeepSpeed's groups.
 struct ParallelLayout {
   std::int64_t tensor{1};     ///< ranks that divide each layer's tensors (AutoTP)
   std::int64_t sequence{1};   ///< ranks that divide a sample's tokens by heads in attention (Ulysses)
@@ -24,6 +24,8 @@ struct ParallelLayout {
   std::int64_t pipeline{1};   ///< stages that divide the layers
   /// Ranks that divide a layer's experts; they are among the others, not beside them.
   std::int64_t expert{1};
+  /// Ranks that divide each expert's tensors (Megatron-Core), among the others too.
+  std::int64_t expert_tensor{1};
   /// Expert-parallel groups are of every (world / expert)-th rank instead of neighbours: DeepSpeed's
   /// use_data_before_expert_parallelism.
   bool data_before_expert{};
@@ -39,6 +41,8 @@ struct ParallelLayout {
   [[nodiscard]] std::int64_t shard_ranks() const { return token_ranks() * shard; }
   /// Ranks whose gradients are averaged.
   [[nodiscard]] std::int64_t gradient_ranks() const { return shard_ranks() * replicate; }
+  /// Ranks that divide the experts of a layer and their tensors.
+  [[nodiscard]] std::int64_t expert_ranks() const { return expert * expert_tensor; }
   /// All ranks.
   [[nodiscard]] std::int64_t world() const { return tensor * sequence * context * data_ranks() * pipeline; }
   /// Returns the layout without the axes that leave a rank's model and tokens unchanged. One recorded
@@ -56,7 +60,7 @@ struct Axis {
   bool divides_model;  ///< it changes what one rank computes: the tape is another
   bool within_node;    ///< its groups may not reach across the network
 };
-inline constexpr std::array<Axis, 7> kAxes{{
+inline constexpr std::array<Axis, 8> kAxes{{
     {"tensor parallel", "tp", &ParallelLayout::tensor, true, true},
     {"sequence parallel", "sp", &ParallelLayout::sequence, true, false},
     {"context parallel", "cp", &ParallelLayout::context, true, false},
@@ -64,19 +68,38 @@ inline constexpr std::array<Axis, 7> kAxes{{
     {"replicas", "", &ParallelLayout::replicate, false, false},
     {"pipeline parallel", "pp", &ParallelLayout::pipeline, true, false},
     {"expert parallel", "ep", &ParallelLayout::expert, true, false},
+    {"expert tensor parallel", "etp", &ParallelLayout::expert_tensor, true, true},
 }};
 
 /// Process groups by what they are made for. `data` is that over which gradients are averaged; `model` are
-/// the ranks that divide one copy of the model (tensor and pipeline parallel), `world` all.
-enum class Group { data, tensor, sequence, context, expert, expert_data, pipeline, model, world };
+/// the ranks that divide one copy of the model (tensor and pipeline parallel), `sample` those that divide a
+/// sample (tensor and context parallel), `expert_model` those that divide a layer's experts and their
+/// tensors, `world` all.
+enum class Group {
+  data,
+  tensor,
+  sequence,
+  context,
+  sample,
+  expert,
+  expert_tensor,
+  expert_model,
+  expert_data,
+  pipeline,
+  model,
+  world
+};
 template <>
 struct EnumNames<Group> {
-  static constexpr std::array<std::pair<Group, std::string_view>, 9> table{
+  static constexpr std::array<std::pair<Group, std::string_view>, 12> table{
       {{Group::data, "data"},
        {Group::tensor, "tensor"},
        {Group::sequence, "sequence"},
        {Group::context, "context"},
+       {Group::sample, "sample"},
        {Group::expert, "expert"},
+       {Group::expert_tensor, "expert-tensor"},
+       {Group::expert_model, "expert-model"},
        {Group::expert_data, "expert-data"},
        {Group::pipeline, "pipeline"},
        {Group::model, "model"},

@@ -13,28 +13,17 @@
 
 #include "planner/model_trace/attention.h"
 #include "planner/model_trace/megatron_context.h"
-#include "planner/model_trace/operators.h"
-#include "planner/model_trace/program.h"
+#include "planner/model_trace/megatron_layers.h"
 
 namespace zplan {
 
 namespace symbolic {
 
-namespace {
+namespace megatron {
 
-const MegatronOptions& options(const Program& p) { return *p.strategy.megatron; }
-bool recomputes(const Program& p, RecomputedModule module) {
-  return p.strategy.checkpointing == Checkpointing::selective && options(p).recomputes(module);
-}
-bool divides_tokens(const Program& p) { return p.sizes.u > 1; }
-bool divides_tensors(const Program& p) { return p.strategy.layout.tensor > 1; }
-
-/// The sizes of a tensor of all tokens of a micro-batch.
 Dimensions of_tokens(const Program& p, std::int64_t features) { return {p.sizes.b, p.sizes.s, features}; }
-/// The sizes of hidden states between layers.
 Dimensions hidden_sizes(const Program& p) { return {p.sizes.b, p.sizes.s / p.sizes.u, p.sizes.h}; }
 
-/// Every rank's tokens of x in one tensor, gathered by `call`.
 Tensor gather(Program& p, const Tensor& x, TensorCall call) {
   Tensor all = fresh(p.torch, of_tokens(p, x.layout.sizes.back()), x.type);
   p.torch.drop_kernel();
@@ -42,29 +31,17 @@ Tensor gather(Program& p, const Tensor& x, TensorCall call) {
   return all;
 }
 
-/// A tensor of `features` for each token, gathered of all ranks.
-Tensor gather_wide(Program& p, std::int64_t features, DType type) {
-  Tensor all = fresh(p.torch, of_tokens(p, features), type);
-  p.torch.drop_kernel();
-  p.torch.recorder().communicate(TensorCall::gathered_projection, all.bytes());
-  return all;
-}
-
-/// The sums of ranks' partial results `x` for this rank's tokens.
 Tensor scatter(Program& p, const Tensor& x, TensorCall call) {
-  Tensor own = fresh(p.torch, hidden_sizes(p), x.type);
+  Tensor own = fresh(p.torch, with_last(hidden_sizes(p), x.layout.sizes.back()), x.type);
   p.torch.drop_kernel();
   p.torch.recorder().communicate(call, x.bytes());
   return own;
 }
 
-/// A product of all tokens with a weight [out, in], or with its transpose.
 void multiply(Program& p, std::int64_t in, std::int64_t out) {
   p.torch.compute(product_of(p.sizes.tokens(), in, out, DType::bf16));
 }
 
-/// Starts the sum of ranks' gradients of a column-parallel layer's input, which runs beside the product of
-/// the weight's gradient, and returns this rank's part. `await_input_gradient` waits for it.
 Tensor reduce_input_gradient(Program& p, Tensor gradient) {
   if (divides_tokens(p)) {
     gradient = scatter(p, gradient, TensorCall::scattered_gradients);
@@ -80,7 +57,6 @@ void await_input_gradient(Program& p) {
                                                : TensorCall::reduced_gradients);
 }
 
-/// The gradient of a weight: without memory where the product adds it to the framework's sums.
 Tensor weight_gradient(Program& p, const Tensor& weight) {
   Tensor gradient;
   gradient.type = weight.type, gradient.layout = weight.layout;
@@ -88,6 +64,8 @@ Tensor weight_gradient(Program& p, const Tensor& weight) {
   p.torch.compute(product_of(weight.size(0), p.sizes.tokens(), weight.layout.sizes.back(), weight.type));
   return gradient;
 }
+
+namespace {
 
 bool is_layer_norm(const Parameters& of, std::string_view name) {
   return of.find(std::string(name) + "bias") != nullptr;
@@ -99,7 +77,8 @@ Tensor statistics_of(Program& p, const Tensor& x, bool centred) {
   return fresh(p.torch, {centred ? 2 : 1, rows}, DType::fp32);
 }
 
-/// A norm by itself: the final norm, and those of queries' and keys' heads.
+}  // namespace
+
 Tensor norm(Program& p, const Parameters& of, const std::string& name, const Tensor& given) {
   Autograd& torch = p.torch;
   const Tensor x = contiguous(torch, given);
@@ -140,7 +119,7 @@ Tensor norm_and_linear(Program& p, const Parameters& of, const std::string& modu
   Tensor normed = fresh(torch, x.layout.sizes, x.type);
   Tensor statistics = statistics_of(p, x, centred);
   torch.end_kernel(1);
-  const std::int64_t in = p.sizes.h, out = weight.tensor.size(0);
+  const std::int64_t in = weight.tensor.size(1), out = weight.tensor.size(0);
   Tensor result;
   {
     const Tensor all = divides_tokens(p) ? gather(p, normed, TensorCall::gathered_tokens) : normed;
@@ -172,7 +151,35 @@ Tensor norm_and_linear(Program& p, const Parameters& of, const std::string& modu
   return Autograd::connected(result, node);
 }
 
-/// TE's Linear, a row-parallel layer: ranks' partial products are summed.
+Tensor column_linear(Program& p, const Parameters& of, const std::string& module, const Tensor& x) {
+  Autograd& torch = p.torch;
+  const Parameter& weight = of.get(module + ".weight");
+  const auto node = torch.node({&x, &weight.tensor});
+  const std::int64_t in = weight.tensor.size(1), out = weight.tensor.size(0);
+  Tensor result;
+  {
+    const Tensor all = divides_tokens(p) ? gather(p, x, TensorCall::gathered_tokens) : x;
+    result = fresh(torch, of_tokens(p, out), x.type);
+    multiply(p, in, out);
+  }
+  if (!node) return result;
+  node->backward = [&p, &torch, kept = torch.save(x), weight = weight.tensor.detached(), in,
+                    out](Tensors& gradients) {
+    Tensor held = kept.get();
+    Tensors outputs(2);
+    Tensor all = divides_tokens(p) ? gather(p, held, TensorCall::gathered_again) : held;
+    Tensor gradient = fresh(torch, of_tokens(p, in), gradients[0].type);
+    multiply(p, out, in);
+    gradient = reduce_input_gradient(p, std::move(gradient));
+    outputs[1] = weight_gradient(p, weight);
+    all.reset(), held.reset();
+    await_input_gradient(p);
+    outputs[0] = std::move(gradient);
+    return outputs;
+  };
+  return Autograd::connected(result, node);
+}
+
 Tensor row_linear(Program& p, const Parameters& of, const std::string& module, const Tensor& x) {
   Autograd& torch = p.torch;
   const Parameter& weight = of.get(module + ".weight");
@@ -198,6 +205,12 @@ Tensor row_linear(Program& p, const Parameters& of, const std::string& module, c
   };
   return Autograd::connected(result, node);
 }
+
+}  // namespace megatron
+
+namespace {
+
+using namespace megatron;
 
 /// The cosines or sines of all positions in 16 bits, which each rotation that is not fused makes of the
 /// model's angles in fp32.
@@ -231,8 +244,8 @@ Tensor rotate(Program& p, const Tensor& x) {
   return Autograd::connected(result, node);
 }
 
-/// cuDNN's fused attention, or FlashAttention: it keeps its operands, the output and the statistics of each
-/// row's softmax. Ranks of a ring pass keys and values on.
+/// Records cuDNN's fused attention, or FlashAttention: it keeps its operands, the output and the statistics
+/// of each row's softmax. Ranks of a ring pass keys and values on.
 Tensor ring_or_own_attention(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
   Autograd& torch = p.torch;
   const std::int64_t ranks = p.strategy.layout.context;
@@ -240,18 +253,20 @@ Tensor ring_or_own_attention(Program& p, const Tensor& q, const Tensor& k, const
   // Queries and keys that were rotated or normed lie by themselves: values are copied out of the three's
   // product.
   const Tensor value = q.storage != v.storage ? contiguous(torch, v) : v;
-  Tensor result = fresh(torch, q.layout.sizes, q.type);
+  const Dimensions sizes = with_last(q.layout.sizes, v.layout.sizes.back());
+  Tensor result = fresh(torch, sizes, q.type);
   Tensor statistics = fresh(torch, {p.sizes.b, p.sizes.a, p.sizes.s}, DType::fp32);
-  torch.attend(attention_work(p), false);
+  const Flops work = attention_work(p, q.layout.sizes.back() + v.layout.sizes.back());
+  torch.attend(work, false);
   pass_forward(p, ranks);
   // FlashAttention takes samples first and is given tokens first: with several samples its output is
   // transposed in new memory, and both stay.
   const bool transposes = options(p).attention == AttentionBackend::flash && p.sizes.b > 1;
-  const Tensor by_token = transposes ? fresh(torch, q.layout.sizes, q.type) : result;
+  const Tensor by_token = transposes ? fresh(torch, sizes, q.type) : result;
   if (!node) return by_token;
   node->backward = [&p, &torch, ranks, kept_q = torch.save(q), kept_k = torch.save(k),
                     kept_v = torch.save(value), kept = torch.save(result), sums = torch.save(statistics),
-                    work = attention_work(p)](Tensors& gradients) {
+                    work](Tensors& gradients) {
     const Tensor query = kept_q.get(), key = kept_k.get(), held_v = kept_v.get(), held = kept.get(),
                  held_sums = sums.get();
     Tensors outputs(3);
@@ -265,7 +280,9 @@ Tensor ring_or_own_attention(Program& p, const Tensor& q, const Tensor& k, const
   return Autograd::connected(by_token, node);
 }
 
-Tensor fused_attention(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
+}  // namespace
+
+Tensor megatron::fused_attention(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
   if (p.strategy.layout.context > 1) switch (context_exchange(p)) {
       case ContextExchange::p2p: break;
       case ContextExchange::a2a:
@@ -273,6 +290,16 @@ Tensor fused_attention(Program& p, const Tensor& q, const Tensor& k, const Tenso
       case ContextExchange::all_gather: return attention_with_all_keys(p, q, k, v);
     }
   return ring_or_own_attention(p, q, k, v);
+}
+
+namespace {
+
+/// A tensor of `features` for each token, gathered of all ranks.
+Tensor gather_wide(Program& p, std::int64_t features, DType type) {
+  Tensor all = fresh(p.torch, of_tokens(p, features), type);
+  p.torch.drop_kernel();
+  p.torch.recorder().communicate(TensorCall::gathered_projection, all.bytes());
+  return all;
 }
 
 /// True if several tensor-parallel ranks share a key-value head.
@@ -337,8 +364,9 @@ Tensor swiglu(Program& p, const Tensor& x) {
   return mul(p.torch, gate, other);
 }
 
-/// The gate's product with the other half (SwiGLU), or GELU: one kernel that keeps its input.
-Tensor mlp_activation(Program& p, const Tensor& x) {
+}  // namespace
+
+Tensor megatron::activation(Program& p, const Tensor& x) {
   Autograd& torch = p.torch;
   if (p.shape().gated_mlp && !options(p).fuses_swiglu) return swiglu(p, x);
   const std::int64_t width = x.layout.sizes.back() / (p.shape().gated_mlp ? 2 : 1);
@@ -352,10 +380,12 @@ Tensor mlp_activation(Program& p, const Tensor& x) {
   return Autograd::connected(result, node);
 }
 
+namespace {
+
 Tensor feed_forward_of_megatron(Program& p, const Parameters& of, const Tensor& x) {
   const auto run = [&p, &of](const Tensor& input) {
     const Tensor wide = norm_and_linear(p, of, "mlp.linear_fc1", input);
-    const Tensor active = mlp_activation(p, wide);
+    const Tensor active = activation(p, wide);
     return row_linear(p, of, "mlp.linear_fc2", active);
   };
   const bool again = recomputes(p, RecomputedModule::mlp);
@@ -461,9 +491,37 @@ std::vector<const Parameters*> layers_of(Program& p, const Parameters& of) {
   return listed;
 }
 
+/// A mixture of experts behind its norm. With "layernorm" recomputed the normed tokens are dropped once the
+/// mixture has run, and computed again when the gradient of its output is there; they stay until the norm's
+/// backward.
+Tensor mixture_behind_norm(Program& p, const Parameters& of, const Tensor& x) {
+  Autograd& torch = p.torch;
+  if (!recomputes(p, RecomputedModule::layernorm))
+    return mixture_of_experts(p, of, norm(p, of, "pre_mlp_layernorm.", x));
+  const Tensor made = norm(p, of, "pre_mlp_layernorm.", x);
+  const auto before = torch.node({&made});
+  before->backward = [kept = made.detached()](Tensors& gradients) { return Tensors{gradients[0]}; };
+  const Tensor normed = Autograd::connected(made.detached(), before);
+  const Tensor output = mixture_of_experts(p, of, normed);
+  const auto behind = torch.node({&output});
+  behind->backward = [kept = normed.detached()](Tensors& gradients) {
+    kept.storage->restore(kept.bytes());
+    return Tensors{gradients[0]};
+  };
+  normed.storage->drop();
+  return Autograd::connected(output.detached(), behind);
+}
+
+Tensor attention_of_megatron(Program& p, const Parameters& of, const Tensor& hidden) {
+  if (!p.shape().latent_attention) return self_attention(p, of, hidden);
+  return latent_attention(p, of, norm(p, of, "input_layernorm.", hidden));
+}
+
 Tensor one_decoder_layer(Program& p, const Parameters& of, const Tensor& hidden) {
-  const Tensor middle = with_residual(p, self_attention(p, of, hidden), hidden);
-  return with_residual(p, feed_forward_of_megatron(p, of, middle), middle);
+  const Tensor middle = with_residual(p, attention_of_megatron(p, of, hidden), hidden);
+  const bool is_mixture = of.find("router.weight") != nullptr;
+  return with_residual(
+      p, is_mixture ? mixture_behind_norm(p, of, middle) : feed_forward_of_megatron(p, of, middle), middle);
 }
 
 Tensor decoder_layer_of_megatron(Program& p, const Parameters& of, const Tensor& given) {

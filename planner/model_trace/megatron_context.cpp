@@ -66,10 +66,10 @@ Tensor own_key_gradients(Program& p, Tensor all, const Dimensions& own) {
 
 }  // namespace
 
-Flops attention_work(const Program& p) {
+Flops attention_work(const Program& p, std::int64_t features) {
   const auto of = [](std::int64_t n) { return static_cast<double>(n); };
   const double keys = of(p.sizes.s) * of(p.strategy.layout.context);
-  return Flops(2.0 * of(p.sizes.b) * of(p.sizes.a) * of(p.sizes.s) * keys * of(p.sizes.d));
+  return Flops(of(p.sizes.b) * of(p.sizes.a) * of(p.sizes.s) * keys * of(features));
 }
 
 ContextExchange context_exchange(const Program& p) {
@@ -94,13 +94,13 @@ Tensor attention_with_all_heads(Program& p, const Tensor& q, const Tensor& k, co
   Tensors all = exchanged_heads(p, {q, k, v}, call);
   const Tensor own = fresh(torch, q.layout.sizes, q.type);
   const Tensor statistics = fresh(torch, {p.sizes.b, p.sizes.a, p.sizes.s}, DType::fp32);
-  torch.attend(attention_work(p), false);
+  torch.attend(attention_work(p, 2 * p.sizes.d), false);
   pass_forward(p, ring);
   Tensor result = exchanged_heads(p, {own}, call).front();
   if (!node) return result;
   node->backward = [&p, &torch, call, ring, kept_q = torch.save(all[0]), kept_k = torch.save(all[1]),
                     kept_v = torch.save(all[2]), kept = torch.save(own), sums = torch.save(statistics),
-                    work = attention_work(p)](Tensors& gradients) {
+                    work = attention_work(p, 2 * p.sizes.d)](Tensors& gradients) {
     const Tensor query = kept_q.get(), key = kept_k.get(), value = kept_v.get(), held = kept.get(),
                  held_sums = sums.get();
     const Tensor arrived = exchanged_heads(p, {gradients[0]}, call).front();
@@ -124,12 +124,12 @@ Tensor attention_with_all_keys(Program& p, const Tensor& q, const Tensor& k, con
     const Tensor keys = keys_of_all(p, k), values = keys_of_all(p, value);
     result = fresh(torch, q.layout.sizes, q.type);
     const Tensor zeros = fresh(torch, q.layout.sizes, q.type), halves = fresh(torch, q.layout.sizes, q.type);
-    torch.attend(attention_work(p), false);
+    torch.attend(attention_work(p, 2 * p.sizes.d), false);
   }
   if (!node) return result;
   node->backward = [&p, &torch, kept_q = torch.save(q), kept_k = torch.save(k), kept_v = torch.save(value),
                     kept = torch.save(result), sums = torch.save(statistics),
-                    work = attention_work(p)](Tensors& gradients) {
+                    work = attention_work(p, 2 * p.sizes.d)](Tensors& gradients) {
     const Tensor query = kept_q.get(), key = kept_k.get(), held_v = kept_v.get(), held = kept.get(),
                  held_sums = sums.get();
     const DType type = gradients[0].type;

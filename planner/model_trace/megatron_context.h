@@ -9,7 +9,8 @@ namespace zplan::symbolic {
 
 /// Returns a causal attention's operations of this rank, forward; the backward takes two and a half times as
 /// many. Ranks of a group have equal shares of them: each has tokens of the beginning and of the end.
-[[nodiscard]] Flops attention_work(const Program& p);
+/// `features`: of a head's key and of its value together.
+[[nodiscard]] Flops attention_work(const Program& p, std::int64_t features);
 
 /// Returns how the layer that runs now exchanges keys and values.
 [[nodiscard]] ContextExchange context_exchange(const Program& p);

@@ -66,11 +66,27 @@ enum class TensorCall : std::uint8_t {
   scattered_keys,       ///< context parallel: sums of ranks' gradients of keys or values, each gets its own
   gathered_projection,  ///< tensor parallel (Megatron): queries, keys and values of all ranks, of few
                         ///< key-value heads
-  scattered_projection,  ///< the sums of their gradients, each rank gets its own
-  gathered_inputs,       ///< tensor parallel (Megatron): the divided input of recomputed layers
-  stage_sizes,           ///< pipeline: sizes of the hidden states that follow
-  stage_output,          ///< pipeline: hidden states to the next stage
-  stage_gradient         ///< pipeline: their gradient back to the stage before
+  scattered_projection,    ///< the sums of their gradients, each rank gets its own
+  gathered_inputs,         ///< tensor parallel (Megatron): the divided input of recomputed layers
+  expert_loads,            ///< Megatron: how many tokens each expert got, of all ranks of a sample
+  gathered_expert_counts,  ///< Megatron: how many rows each rank sends to each expert
+  expert_row_weights,      ///< Megatron: weights of rows to the ranks that have their experts
+  gathered_rows,           ///< expert tensor parallel: every rank gets the rows of all
+  scattered_rows,          ///< the sums of their gradients, each rank its own
+  gathered_row_weights,    ///< expert tensor parallel: the rows' weights
+  scattered_row_weights,   ///< the sums of their gradients
+  scattered_outputs,       ///< expert tensor parallel: sums of ranks' partial outputs, each rank its own rows
+  gathered_outputs,        ///< their gradients
+  gathered_routes,         ///< all-gather dispatcher: which experts each token chose
+  gathered_route_weights,  ///< all-gather dispatcher: the weights of all experts
+  scattered_route_weights,   ///< the sums of their gradients
+  gathered_expert_tokens,    ///< all-gather dispatcher: hidden states of all ranks
+  scattered_expert_tokens,   ///< the sums of their gradients
+  scattered_expert_outputs,  ///< all-gather dispatcher: sums of ranks' outputs, each rank its own tokens
+  gathered_expert_outputs,   ///< their gradients
+  stage_sizes,               ///< pipeline: sizes of the hidden states that follow
+  stage_output,              ///< pipeline: hidden states to the next stage
+  stage_gradient             ///< pipeline: their gradient back to the stage before
 };
 
 inline constexpr std::size_t kTensorCalls = static_cast<std::size_t>(TensorCall::stage_gradient) + 1;

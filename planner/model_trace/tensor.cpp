@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "planner/model_trace/recorder.h"
 
@@ -157,7 +158,18 @@ Layout elementwise(std::initializer_list<const Layout*> operands) {
 }
 
 Storage::~Storage() {
-  if (recorder_ != nullptr) recorder_->release(block_);
+  if (recorder_ != nullptr && !dropped_) recorder_->release(block_);
+}
+
+void Storage::drop() {
+  if (!std::exchange(dropped_, true)) recorder_->release(block_);
+}
+
+void Storage::restore(Bytes size) {
+  if (!std::exchange(dropped_, false)) return;
+  const std::shared_ptr<Storage> again = recorder_->allocate(size);
+  block_ = again->block_;
+  again->give_away();
 }
 
 Tensor Tensor::detached() const {

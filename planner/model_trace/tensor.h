@@ -121,10 +121,15 @@ class Storage {
   [[nodiscard]] std::int32_t block() const { return block_; }
   /// Leaves freeing the memory to a framework.
   void give_away() { recorder_ = nullptr; }
+  /// Frees the memory while tensors go on to share the storage: untyped_storage().resize_(0).
+  void drop();
+  /// Allocates the memory again.
+  void restore(Bytes size);
 
  private:
   Recorder* recorder_;
   std::int32_t block_;
+  bool dropped_{};
 };
 
 struct Node;

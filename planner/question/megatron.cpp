@@ -130,6 +130,31 @@ MegatronArgument type(std::string_view name) {
           }};
 }
 
+/// --moe-aux-loss-coeff: whether a loss balances the experts. Its coefficient changes nothing that is
+/// planned; 0.01 is that of Megatron's own recipes.
+MegatronArgument balancing_loss() {
+  return {"moe-aux-loss-coeff",
+          {"a number from 0"},
+          [](M& options, std::string_view given) {
+            double value = 0;
+            const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), value);
+            options.balancing_loss = value > 0;
+            return error == std::errc() && end == given.data() + given.size() && value >= 0;
+          },
+          [](const M& options) { return options.balancing_loss ? Value("0.01") : std::nullopt; }};
+}
+
+/// --moe-router-dtype: fp32, or that of the hidden states.
+MegatronArgument router_type() {
+  return {"moe-router-dtype",
+          {"fp32"},
+          [](M& options, std::string_view given) {
+            options.router_in_fp32 = given == "fp32";
+            return options.router_in_fp32;
+          },
+          [](const M& options) { return options.router_in_fp32 ? Value("fp32") : std::nullopt; }};
+}
+
 /// Whole numbers from 1.
 template <auto member>
 MegatronArgument numbers(std::string_view name) {
@@ -204,6 +229,13 @@ const std::vector<MegatronArgument>& megatron_arguments() {
       flag<&M::fused_cross_entropy>("cross-entropy-loss-fusion"),
       flag<&M::adds_in_product, false>("no-gradient-accumulation-fusion"),
       flag<&M::makes_mask, false>("no-create-attention-mask-in-dataloader"),
+      choice<&M::dispatcher>("moe-token-dispatcher-type"),
+      flag<&M::groups_experts>("moe-grouped-gemm"),
+      balancing_loss(),
+      router_type(),
+      flag<&M::router_pre_softmax>("moe-router-pre-softmax"),
+      flag<&M::permute_fusion>("moe-permute-fusion"),
+      flag<&M::overlaps_shared_experts>("moe-shared-expert-overlap"),
       flag<&M::counts_embedding>("account-for-embedding-in-pipeline-split"),
       flag<&M::counts_loss>("account-for-loss-in-pipeline-split"),
       flag<&M::fuses_rotation, false>("no-rope-fusion"),
@@ -269,6 +301,8 @@ MegatronOptions recommended_megatron_options() {
   MegatronOptions options;
   options.sequence_parallel = options.overlap_grad_reduce = options.overlap_param_gather = true;
   options.makes_mask = false;
+  options.dispatcher = RowDispatcher::alltoall;
+  options.groups_experts = options.balancing_loss = true;
   return options;
 }
 

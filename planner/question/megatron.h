@@ -32,14 +32,27 @@ struct EnumNames<RecomputeMethod> {
       {{RecomputeMethod::uniform, "uniform"}, {RecomputeMethod::block, "block"}}};
 };
 
-/// RecomputedModule is one of Megatron's --recompute-modules.
-enum class RecomputedModule { core_attn, mlp, layernorm };
+/// RecomputedModule is one of Megatron's --recompute-modules: the attention kernel, a dense feed-forward, the
+/// norm in front of a mixture, a mixture, its routed experts' activation, its shared experts.
+enum class RecomputedModule { core_attn, mlp, layernorm, moe, moe_act, shared_experts };
 template <>
 struct EnumNames<RecomputedModule> {
-  static constexpr std::array<std::pair<RecomputedModule, std::string_view>, 3> table{
+  static constexpr std::array<std::pair<RecomputedModule, std::string_view>, 6> table{
       {{RecomputedModule::core_attn, "core_attn"},
        {RecomputedModule::mlp, "mlp"},
-       {RecomputedModule::layernorm, "layernorm"}}};
+       {RecomputedModule::layernorm, "layernorm"},
+       {RecomputedModule::moe, "moe"},
+       {RecomputedModule::moe_act, "moe_act"},
+       {RecomputedModule::shared_experts, "shared_experts"}}};
+};
+
+/// RowDispatcher is Megatron's --moe-token-dispatcher-type: every rank gathers the tokens of all, or ranks
+/// send each other the rows of their experts.
+enum class RowDispatcher { allgather, alltoall };
+template <>
+struct EnumNames<RowDispatcher> {
+  static constexpr std::array<std::pair<RowDispatcher, std::string_view>, 2> table{
+      {{RowDispatcher::allgather, "allgather"}, {RowDispatcher::alltoall, "alltoall"}}};
 };
 
 /// ContextExchange is one of Megatron's --cp-comm-type: how the ranks that divide a sample's tokens exchange
@@ -91,6 +104,15 @@ struct MegatronOptions {
   std::optional<RecomputeMethod> recompute_method{};
   /// Of full recompute: layers of a group (uniform), or of each stage that are computed again (block); 0: 1.
   std::int64_t recomputed_layers{};
+  // Mixtures of experts.
+  RowDispatcher dispatcher{RowDispatcher::allgather};
+  bool groups_experts{};  ///< --moe-grouped-gemm: one product for a rank's experts; else one after the other
+  bool balancing_loss{};  ///< --moe-aux-loss-coeff: a loss balances the experts of a micro-batch
+  bool router_in_fp32{};  ///< --moe-router-dtype fp32: logits and weights of experts are fp32
+  bool
+      router_pre_softmax{};  ///< --moe-router-pre-softmax: scores of all experts are normed, then some chosen
+  bool permute_fusion{};     ///< --moe-permute-fusion: TE's kernels sort rows by expert
+  bool overlaps_shared_experts{};  ///< --moe-shared-expert-overlap: they run beside the exchange of rows
   /// Elements of a bucket; 0: Megatron's own, the larger of 40,000,000 and 1,000,000 a data-parallel rank.
   Elements bucket_size{};
   std::int64_t bucket_count{};    ///< --ddp-num-buckets: a bucket has so many parts of all; 0: unset
@@ -112,6 +134,8 @@ struct MegatronOptions {
 
   /// True if sums of gradients have 2 bytes an element.
   [[nodiscard]] bool sums_in_bf16() const { return gradients_in_bf16 || main_grads == StateType::bf16; }
+  /// True if ranks send each other the rows of their experts.
+  [[nodiscard]] bool exchanges_rows() const { return dispatcher == RowDispatcher::alltoall; }
   /// True if selective recompute computes the module again.
   [[nodiscard]] bool recomputes(RecomputedModule module) const;
 };
@@ -138,7 +162,9 @@ void set_megatron_argument(MegatronOptions& options, std::string_view place, std
 [[nodiscard]] std::vector<std::string> megatron_words(const MegatronOptions& options);
 
 /// Returns the options that Megatron's own recipes set: hidden states are divided, gradients are reduced and
-/// weights gathered beside computation. Source: Megatron-LM examples/llama/train_llama3_8b_h100_fp8.sh.
+/// weights gathered beside computation; mixtures exchange rows, run their experts in one product and are
+/// balanced by a loss. Source: Megatron-LM examples/llama/train_llama3_8b_h100_fp8.sh,
+/// examples/mixtral/train_mixtral_8x7b_distributed.sh.
 [[nodiscard]] MegatronOptions recommended_megatron_options();
 
 }  // namespace zplan

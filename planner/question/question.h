@@ -20,7 +20,9 @@ struct SearchSpace {
   std::vector<std::int64_t> tensor_parallel;
   std::vector<std::int64_t> sequence_parallel, context_parallel;  ///< empty: 1
   std::vector<std::int64_t> pipeline_parallel;                    ///< stages; empty: the search's choice
-  std::vector<std::int64_t> expert_parallel;                      ///< above 1: under AutoEP; empty: 1
+  /// Ranks that divide a layer's experts; empty: under Megatron-Core the search's choice, else 1.
+  std::vector<std::int64_t> expert_parallel;
+  std::vector<std::int64_t> expert_tensor_parallel{};  ///< ranks that divide each expert's tensors; empty: 1
   std::vector<std::int64_t> replicas;  ///< copies of what FSDP2 shards (hybrid sharding); empty: 1
   ExpertParallel experts{};            ///< how AutoEP runs; enabled: at degree 1 too
   bool data_before_expert{};           ///< as in ParallelLayout

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -57,6 +58,18 @@ std::vector<std::int64_t> pipeline_degrees(const Question& q) {
   return degrees;
 }
 
+std::vector<std::int64_t> expert_parallel_degrees(const Question& q, std::int64_t pipeline) {
+  if (!q.space.expert_parallel.empty()) return q.space.expert_parallel;
+  const std::optional<MixtureOfExperts>& experts = q.model.shape.experts;
+  if (!experts || !spec(q.training.framework).has_stages) return {1};
+  std::vector<std::int64_t> degrees{1};
+  const std::int64_t ranks = q.cluster.gpus / pipeline;
+  for (const std::int64_t among : {std::min(ranks, q.cluster.gpus_per_node), ranks})
+    if (const std::int64_t degree = std::gcd(among, experts->experts); degree > degrees.back())
+      degrees.push_back(degree);
+  return degrees;
+}
+
 std::vector<ParallelLayout> layouts(const Question& q) {
   const auto degrees = [](const std::vector<std::int64_t>& given) {
     return given.empty() ? std::vector<std::int64_t>{1} : given;
@@ -68,19 +81,36 @@ std::vector<ParallelLayout> layouts(const Question& q) {
         for (const std::int64_t context : degrees(q.space.context_parallel)) {
           const bool both_open = q.space.sequence_parallel.size() > 1 || q.space.context_parallel.size() > 1;
           if (sequence > 1 && context > 1 && both_open) continue;
-          for (const std::int64_t expert : degrees(q.space.expert_parallel))
-            for (const std::int64_t replicate : degrees(q.space.replicas))
-              all.push_back(ParallelLayout{.tensor = tensor,
-                                           .sequence = sequence,
-                                           .context = context,
-                                           .replicate = replicate,
-                                           .pipeline = pipeline,
-                                           .expert = expert,
-                                           .data_before_expert = q.space.data_before_expert}
-                                .filling(q.cluster.gpus));
+          for (const std::int64_t expert : expert_parallel_degrees(q, pipeline))
+            for (const std::int64_t of_experts : degrees(q.space.expert_tensor_parallel))
+              for (const std::int64_t replicate : degrees(q.space.replicas))
+                all.push_back(ParallelLayout{.tensor = tensor,
+                                             .sequence = sequence,
+                                             .context = context,
+                                             .replicate = replicate,
+                                             .pipeline = pipeline,
+                                             .expert = expert,
+                                             .expert_tensor = of_experts,
+                                             .data_before_expert = q.space.data_before_expert}
+                                  .filling(q.cluster.gpus));
         }
   return all;
 }
+
+namespace {
+/// Leaves options of mixtures to models that have them, and norms the scores of all experts before the choice
+/// where the model's own router does.
+void fit_to_experts(MegatronOptions& options, const ModelShape& shape) {
+  if (!shape.experts) {
+    options.dispatcher = RowDispatcher::allgather;
+    options.groups_experts = options.balancing_loss = false;
+    return;
+  }
+  const bool norms_all = shape.operators.router == RouterForm::deepseek_v2 ||
+                         (shape.operators.router == RouterForm::qwen && !shape.operators.divides_weights);
+  options.router_pre_softmax = options.router_pre_softmax || norms_all;
+}
+}  // namespace
 
 Strategy strategy_of(const Question& q, const ParallelLayout& layout, int stage, const Offload& offload) {
   ExpertParallel experts = q.space.experts;
@@ -91,6 +121,7 @@ Strategy strategy_of(const Question& q, const ParallelLayout& layout, int stage,
     megatron = q.space.megatron;
     megatron->sequence_parallel = megatron->sequence_parallel && layout.tensor > 1;
     megatron->overlap_param_gather = megatron->overlap_param_gather && stage == 1;
+    fit_to_experts(*megatron, q.model.shape);
     const std::int64_t layers = q.model.shape.layers, stages = layout.pipeline;
     if (layers % stages != 0 && divides_with_ends(layers, stages))
       megatron->counts_embedding = megatron->counts_loss = true;
@@ -115,6 +146,7 @@ SearchSpace pinned_to(SearchSpace space, const Strategy& s) {
   space.pipeline_parallel = {s.layout.pipeline};
   if (s.megatron) space.megatron = *s.megatron;
   space.expert_parallel = {s.layout.expert};
+  space.expert_tensor_parallel = {s.layout.expert_tensor};
   space.replicas = {s.layout.replicate};
   space.experts = s.experts, space.data_before_expert = s.layout.data_before_expert;
   space.offloads = {{s.offload_optimizer, s.offload_parameters}};
@@ -196,6 +228,8 @@ bool worth_trying(const Question& q, const Strategy& s, bool is_legal) {
   if (open_offload && !s.megatron && s.offload_optimizer != OffloadDevice::none && s.zero_stage < 2)
     return false;
   if (q.space.pipeline_parallel.empty() && s.layout.pipeline > 1) return is_legal;
+  const bool chooses_experts = spec(q.training.framework).has_stages && q.space.expert_parallel.empty();
+  if (chooses_experts && s.layout.expert > 1) return is_legal;
   return !open_degree || s.layout.tensor == 1 || (is_legal && s.zero_stage < 3);
 }
 

@@ -148,6 +148,7 @@ Question pinned_to(Question question, const Family& family) {
   question.space.sequence_parallel = {family.of_model.sequence};
   question.space.context_parallel = {family.of_model.context};
   question.space.expert_parallel = {family.of_model.expert};
+  question.space.expert_tensor_parallel = {family.of_model.expert_tensor};
   question.space.pipeline_parallel = {family.of_model.pipeline};
   question.space.offloads = {{family.offload_optimizer, family.offload_parameters}};
   return question;

@@ -26,15 +26,30 @@ Tensor tensor_of(std::string name, std::vector<std::int64_t> shape, TensorRole r
 /// Makes the tensors of one kind of layer.
 class LayerOf {
  public:
-  LayerOf(const ModelShape& shape, const LayerKind& kind, std::int64_t ranks)
-      : shape_(shape), kind_(kind), ranks_(ranks) {}
+  LayerOf(const ModelShape& shape, const LayerKind& kind, const ParallelLayout& layout)
+      : shape_(shape), kind_(kind), layout_(layout) {}
 
   LayerKind take() {
-    const std::int64_t h = shape_.hidden_size, d = shape_.head_size, a = shape_.attention_heads,
-                       k = shape_.key_value_heads, f = shape_.intermediate_size;
     const bool biased_norm = has(kind_.tensors, TensorRole::norm, ".bias");
+    if (shape_.latent_attention)
+      add_latent_attention();
+    else
+      add_attention(biased_norm);
+    if (has(kind_.tensors, TensorRole::expert, "")) {
+      add_mixture();
+      return std::move(made_);
+    }
+    add_norm("mlp.linear_fc1.layer_norm", shape_.hidden_size, biased_norm);
+    add_feed_forward("mlp.", TensorRole::mlp, shape_.intermediate_size, dense_biases());
+    return std::move(made_);
+  }
+
+ private:
+  void add_attention(bool biased_norm) {
+    const std::int64_t h = shape_.hidden_size, d = shape_.head_size, a = shape_.attention_heads,
+                       k = shape_.key_value_heads;
     // Ranks that share a key-value head have equal parts of its queries, key and value.
-    const bool shares = k < ranks_;
+    const bool shares = k < layout_.tensor;
     add_linear("self_attention.linear_proj", TensorRole::attention, h, a * d, TensorParallelSplit::row,
                shares ? a : k, has(kind_.tensors, TensorRole::attention, "o_proj.bias") || dense_biases());
     add_norm("self_attention.linear_qkv.layer_norm", h, biased_norm);
@@ -44,15 +59,33 @@ class LayerOf {
       add_norm("self_attention.q_layernorm.", d, false);
       add_norm("self_attention.k_layernorm.", d, false);
     }
-    add_norm("mlp.linear_fc1.layer_norm", h, biased_norm);
-    const bool biased = dense_biases();
-    add_linear("mlp.linear_fc1", TensorRole::mlp, (shape_.gated_mlp ? 2 : 1) * f, h,
-               TensorParallelSplit::column, f, biased);
-    add_linear("mlp.linear_fc2", TensorRole::mlp, h, f, TensorParallelSplit::row, f, biased);
-    return std::move(made_);
   }
-
- private:
+  /// Projections onto the bottlenecks are whole on every rank; the norms behind them are inside the
+  /// projections out of them. Without a bottleneck queries pass a norm, too.
+  void add_latent_attention() {
+    const LatentAttention& latent = *shape_.latent_attention;
+    const std::int64_t h = shape_.hidden_size, a = shape_.attention_heads,
+                       d = latent.nope_head_size + latent.rope_head_size;
+    add_norm("input_layernorm.", h, false);
+    add_projection("linear_proj", h, a * latent.value_head_size, TensorParallelSplit::row);
+    if (latent.query_rank > 0)
+      add_projection("linear_q_down_proj", latent.query_rank, h, TensorParallelSplit::replicated);
+    const std::string queries = latent.query_rank > 0 ? "linear_q_up_proj" : "linear_q_proj";
+    const std::int64_t width = latent.query_rank > 0 ? latent.query_rank : h;
+    add_norm("self_attention." + queries + ".layer_norm", width, false);
+    add_projection(queries, a * d, width, TensorParallelSplit::column);
+    add_projection("linear_kv_down_proj", latent.key_value_rank + latent.rope_head_size, h,
+                   TensorParallelSplit::replicated);
+    add_norm("self_attention.linear_kv_up_proj.layer_norm", latent.key_value_rank, false);
+    add_projection("linear_kv_up_proj", a * (latent.nope_head_size + latent.value_head_size),
+                   latent.key_value_rank, TensorParallelSplit::column);
+  }
+  void add_projection(const std::string& module, std::int64_t out, std::int64_t in,
+                      TensorParallelSplit split) {
+    const bool is_whole = split == TensorParallelSplit::replicated;
+    add_linear("self_attention." + module, TensorRole::attention, out, in, split,
+               is_whole ? 1 : shape_.attention_heads, false);
+  }
   [[nodiscard]] bool query_bias() const {
     return has(kind_.tensors, TensorRole::attention, "q_proj.bias") ||
            has(kind_.tensors, TensorRole::attention, "c_attn.bias");
@@ -70,6 +103,31 @@ class LayerOf {
     add(module + joint + "weight", {size}, TensorRole::norm, TensorParallelSplit::replicated, 1);
     if (biased) add(module + joint + "bias", {size}, TensorRole::norm, TensorParallelSplit::replicated, 1);
   }
+  void add_feed_forward(const std::string& path, TensorRole role, std::int64_t width, bool biased) {
+    const std::int64_t h = shape_.hidden_size;
+    add_linear(path + "linear_fc1", role, (shape_.gated_mlp ? 2 : 1) * width, h, TensorParallelSplit::column,
+               width, biased);
+    add_linear(path + "linear_fc2", role, h, width, TensorParallelSplit::row, width, biased);
+  }
+  /// A norm of its own, which router and experts read, the router, the rank's own experts, shared experts.
+  void add_mixture() {
+    const MixtureOfExperts& about = *shape_.experts;
+    const std::int64_t h = shape_.hidden_size, width = about.intermediate_size / layout_.expert_tensor;
+    add_norm("pre_mlp_layernorm.", h, false);
+    add("mlp.router.weight", {about.experts, h}, TensorRole::router, TensorParallelSplit::replicated, 1);
+    add_experts("linear_fc1", 2 * width, h);
+    add_experts("linear_fc2", h, width);
+    if (about.shared_intermediate_size > 0)
+      add_feed_forward("mlp.shared_experts.", TensorRole::shared_expert, about.shared_intermediate_size,
+                       false);
+  }
+  /// Weights of one rank's experts, of which Megatron-Core has a parameter each, in one stack.
+  void add_experts(const std::string& module, std::int64_t out, std::int64_t in) {
+    const std::int64_t own = shape_.experts->experts / layout_.expert;
+    add("mlp.experts." + module + ".weight", {own, out, in}, TensorRole::expert,
+        TensorParallelSplit::replicated, 1);
+    made_.tensors.back().linear = Linear{.in_features = in, .out_features = out, .copies = own};
+  }
   void add_linear(const std::string& module, TensorRole role, std::int64_t out, std::int64_t in,
                   TensorParallelSplit split, std::int64_t units, bool biased) {
     add(module + ".weight", {out, in}, role, split, units);
@@ -84,7 +142,7 @@ class LayerOf {
 
   const ModelShape& shape_;
   const LayerKind& kind_;
-  std::int64_t ranks_;  ///< tensor-parallel
+  const ParallelLayout& layout_;
   LayerKind made_{.name = kind_.name, .tensors = {}};
 };
 
@@ -103,10 +161,10 @@ std::int64_t padded_vocabulary(std::int64_t vocabulary, std::int64_t tensor_para
   return divide_up(vocabulary, multiple) * multiple;
 }
 
-Model megatron_model(const Model& model, std::int64_t tensor_parallel) {
+Model megatron_model(const Model& model, const ParallelLayout& layout) {
   Model made = model;
   ModelShape& shape = made.shape;
-  shape.vocabulary_size = padded_vocabulary(shape.vocabulary_size, tensor_parallel);
+  shape.vocabulary_size = padded_vocabulary(shape.vocabulary_size, layout.tensor);
   const std::int64_t h = shape.hidden_size;
   Inventory& inventory = made.inventory;
   const auto positions = std::ranges::find(inventory.before, TensorRole::position_embedding, &Tensor::role);
@@ -117,7 +175,7 @@ Model megatron_model(const Model& model, std::int64_t tensor_parallel) {
   if (learned > 0)
     inventory.before.push_back(
         table("embedding.position_embeddings.weight", learned, h, TensorRole::position_embedding));
-  for (LayerKind& each : inventory.kinds) each = LayerOf(shape, each, tensor_parallel).take();
+  for (LayerKind& each : inventory.kinds) each = LayerOf(shape, each, layout).take();
   inventory.after = {tensor_of("decoder.final_layernorm.weight", {h}, TensorRole::norm)};
   if (biased_norm)
     inventory.after.push_back(tensor_of("decoder.final_layernorm.bias", {h}, TensorRole::norm));

@@ -13,9 +13,11 @@ namespace zplan {
 
 /// Returns `model` with the parameters of GPTModel under Transformer Engine's layers, in the order of
 /// named_parameters(): queries, keys and values in one weight, gate and up in one, norms inside the layer
-/// that follows them, a padded vocabulary. Shapes stay the whole model's, but for the vocabulary. Source:
-/// Megatron-Core 0.19.2 core/models/gpt/{gpt_model,gpt_layer_specs}.py, core/transformer/attention.py.
-[[nodiscard]] Model megatron_model(const Model& model, std::int64_t tensor_parallel);
+/// that follows them, a padded vocabulary, of a layer's experts those of one rank. Shapes stay the whole
+/// model's, but for the vocabulary. Source: Megatron-Core 0.19.2
+/// core/models/gpt/{gpt_model,gpt_layer_specs}.py, core/transformer/attention.py,
+/// core/transformer/moe/{moe_layer,experts,shared_experts}.py.
+[[nodiscard]] Model megatron_model(const Model& model, const ParallelLayout& layout);
 
 /// Returns the layers of stage `stage` of `stages`. Embedding and loss may count as layers, and the first and
 /// the last stage may have a number of their own. Source: Megatron-Core 0.19.2

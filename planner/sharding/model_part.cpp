@@ -39,7 +39,7 @@ void group_layers(Inventory& inventory, std::int64_t together) {
 
 Model model_part(const Model& model, const Strategy& strategy, const RankClass& place) {
   Model part =
-      strategy.megatron ? megatron_model(model, strategy.layout.tensor) : with_local_experts(model, strategy);
+      strategy.megatron ? megatron_model(model, strategy.layout) : with_local_experts(model, strategy);
   const std::int64_t stages = strategy.layout.pipeline;
   const std::int64_t together = strategy.megatron ? grouped_layers(*strategy.megatron) : 1;
   Inventory& inventory = part.inventory;

@@ -66,8 +66,8 @@ namespace {
 
 class Collector {
  public:
-  Collector(const Training& training, std::int64_t ranks, std::int64_t rank)
-      : training_(training), ranks_(ranks), rank_(rank) {}
+  Collector(const Training& training, std::int64_t ranks, std::int64_t rank, bool ties)
+      : training_(training), ranks_(ranks), rank_(rank), ties_(ties) {}
 
   void base(const Tensor& tensor, int layer) {
     const bool trainable = trains(training_, tensor, layer);
@@ -108,6 +108,8 @@ class Collector {
     here.divided = ranks_ > 1 && tensor.split != TensorParallelSplit::replicated;
     if (!tensor.shape.empty()) here.rows = tensor.shape.front();
     if (tensor.shape.size() > 1) here.columns = tensor.shape.back();
+    if (tensor.linear) here.copies = tensor.linear->copies;
+    here.tied = ties_ && tensor.role == TensorRole::token_embedding;
     model_.tensors.push_back(here);
     model_.largest_tensor = std::max(model_.largest_tensor, here.elements);
     if (!here.trainable) return;
@@ -135,6 +137,7 @@ class Collector {
 
   const Training& training_;
   std::int64_t ranks_, rank_;
+  bool ties_;  ///< embedding and head are one tensor
   RankModel model_;
 };
 
@@ -213,7 +216,7 @@ const RankTensor& compared_embedding(const RankModel& model) {
 
 RankModel rank_model(const Model& model, const Training& training, std::int64_t tensor_parallel,
                      std::int64_t rank) {
-  Collector collector(training, tensor_parallel, rank);
+  Collector collector(training, tensor_parallel, rank, model.shape.tied_embeddings);
   const int layers = static_cast<int>(model.inventory.layers.size());
   // A model of values has its layers behind the policy's, and the rest of it behind the policy's.
   const auto values = [&](bool of_layers) {

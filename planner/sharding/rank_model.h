@@ -17,11 +17,13 @@ struct RankTensor {
   Bytes stored{};           ///< as the module is made: 16-bit, fp32, or packed under QLoRA
   std::int64_t rows{1};     ///< its first dimension, along which FSDP divides it
   std::int64_t columns{0};  ///< its last dimension; 0 where there is but one
+  std::int64_t copies{1};   ///< equal parameters that it stacks: experts, which Megatron-Core has apart
   bool packed{};            ///< by bitsandbytes: blocks of packed_blocks
   bool idle{};              ///< it trains, but no gradient reaches it
   bool divided{};           ///< among tensor-parallel ranks
   bool added{};             ///< peft added it to the model: an adapter
   bool of_values{};         ///< of the model of values that trains beside the policy
+  bool tied{};              ///< the head is the same tensor
   Bytes values{};           ///< of `stored` under `packed`: what the parameter itself holds; the rest is its
                             ///< quant state, which no framework shards
   Bytes number{};           ///< under `packed`: of one number that the values are stored in

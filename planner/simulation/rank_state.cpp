@@ -261,7 +261,8 @@ std::string_view dtype_of(Bytes element, Precision precision) {
   }
 }
 
-enum class ElementOf : std::uint8_t { model, fp32, int32, int64 };
+/// `router`: the type that Megatron's routers compute in.
+enum class ElementOf : std::uint8_t { model, router, fp32, int32, int64, boolean };
 
 struct TensorCallAbout {
   Operation operation;
@@ -338,6 +339,37 @@ TensorCallAbout about(TensorCall call) {
       return {Operation::send_recv, Group::pipeline, "sizes of hidden states", int64};
     case TensorCall::batch_tokens: return {Operation::broadcast, Group::tensor, "batch", int64};
     case TensorCall::batch_weights: return {Operation::broadcast, Group::tensor, "loss mask", fp32};
+    case TensorCall::expert_loads: return {Operation::all_reduce, Group::sample, "tokens of experts", int64};
+    case TensorCall::gathered_expert_counts:
+      return {Operation::all_gather, Group::expert_model, "rows of experts", int64};
+    case TensorCall::expert_row_weights:
+      return {Operation::all_to_all, Group::expert, "weights of routed tokens", router};
+    case TensorCall::gathered_rows:
+      return {Operation::all_gather, Group::expert_tensor, "routed tokens", model};
+    case TensorCall::scattered_rows:
+      return {Operation::reduce_scatter, Group::expert_tensor, "gradients of routed tokens", model};
+    case TensorCall::gathered_row_weights:
+      return {Operation::all_gather, Group::expert_tensor, "weights of routed tokens", router};
+    case TensorCall::scattered_row_weights:
+      return {Operation::reduce_scatter, Group::expert_tensor, "gradients of weights", router};
+    case TensorCall::scattered_outputs:
+      return {Operation::reduce_scatter, Group::expert_tensor, "outputs of experts", router};
+    case TensorCall::gathered_outputs:
+      return {Operation::all_gather, Group::expert_tensor, "gradients of outputs", router};
+    case TensorCall::gathered_routes:
+      return {Operation::all_gather, Group::expert_model, "chosen experts", boolean};
+    case TensorCall::gathered_route_weights:
+      return {Operation::all_gather, Group::expert_model, "weights of routed tokens", router};
+    case TensorCall::scattered_route_weights:
+      return {Operation::reduce_scatter, Group::expert_model, "gradients of weights", router};
+    case TensorCall::gathered_expert_tokens:
+      return {Operation::all_gather, Group::expert_model, "routed tokens", model};
+    case TensorCall::scattered_expert_tokens:
+      return {Operation::reduce_scatter, Group::expert_model, "gradients of routed tokens", model};
+    case TensorCall::scattered_expert_outputs:
+      return {Operation::reduce_scatter, Group::expert_model, "outputs of experts", router};
+    case TensorCall::gathered_expert_outputs:
+      return {Operation::all_gather, Group::expert_model, "gradients of outputs", router};
     case TensorCall::stage_output: return {Operation::send_recv, Group::pipeline, "hidden states", model};
     case TensorCall::stage_gradient:
       return {Operation::send_recv, Group::pipeline, "gradients of hidden states", model};
@@ -367,7 +399,10 @@ Call RankState::call_of(TensorCall call, Bytes size) const {
   const TensorCallAbout which = about(call);
   Bytes element = weight();
   std::string_view dtype{};
-  if (which.element == ElementOf::fp32) element = Bytes(4);
+  const bool wide_router =
+      which.element == ElementOf::router && in().strategy.megatron && in().strategy.megatron->router_in_fp32;
+  if (which.element == ElementOf::fp32 || wide_router) element = Bytes(4);
+  if (which.element == ElementOf::boolean) element = Bytes(1), dtype = "bool";
   if (which.element == ElementOf::int32) element = Bytes(4), dtype = "int32";
   if (which.element == ElementOf::int64) element = Bytes(8), dtype = "int64";
   Call made = call_of(which.group, which.operation, Elements(size.value / element.value), element,
@@ -387,7 +422,9 @@ void RankState::communicate(TensorCall call, Bytes size, std::int32_t number) {
   if (!about(call).runs_ahead) {
     exchange(made, number);
     // Split sizes are read from the device, unless a copy of them runs beside what is computed.
-    if (call == TensorCall::expert_counts && !in().strategy.experts.async_split_plan) clock_.read_back();
+    const bool splits_later = call == TensorCall::expert_counts && in().strategy.experts.async_split_plan;
+    if ((call == TensorCall::expert_counts || call == TensorCall::gathered_expert_counts) && !splits_later)
+      clock_.read_back();
     return;
   }
   calls_.add(made);

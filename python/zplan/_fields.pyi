@@ -1172,8 +1172,10 @@ class Strategy(Value):
     megatron: tuple[str, ...] = ()
     # copies of what FSDP2 shards (hybrid sharding); absent: 1
     dp_replicate: int = 1
-    # ranks that divide a layer's experts under DeepSpeed's AutoEP; absent: 1
+    # ranks that divide a layer's experts under DeepSpeed's AutoEP or Megatron-Core; absent: 1
     expert_parallel: int = 1
+    # ranks that divide each expert's tensors, under Megatron-Core; absent: 1
+    expert_tensor_parallel: int = 1
     # "allgather" or "alltoall", of a ring
     key_rotation: str | None = None
     # slices of the tokens; absent: not tiled

@@ -114,6 +114,7 @@ class _OfPlanSearchHardwareCompareFitCheck(TypedDict, total=False):
     megatron: str
     cp: Integers
     ep: Integers
+    etp: Integers
     dp_replicate: Integers
     cp_rotate: Literal["allgather", "alltoall"]
     offload: Names

@@ -78,11 +78,70 @@ bool is_read_elsewhere(const std::string& name) {
                                             "recompute-granularity",
                                             "add-qkv-bias",
                                             "optimizer",
-                                            "clip-grad"};
+                                            "clip-grad",
+                                            "num-experts",
+                                            "moe-router-topk",
+                                            "moe-ffn-hidden-size",
+                                            "moe-shared-expert-intermediate-size",
+                                            "moe-layer-freq",
+                                            "moe-router-load-balancing-type",
+                                            "moe-router-score-function",
+                                            "moe-router-num-groups",
+                                            "moe-router-group-topk",
+                                            "moe-router-enable-expert-bias",
+                                            "moe-router-topk-scaling-factor",
+                                            "expert-model-parallel-size",
+                                            "expert-tensor-parallel-size",
+                                            "multi-latent-attention",
+                                            "q-lora-rank",
+                                            "kv-lora-rank",
+                                            "qk-head-dim",
+                                            "qk-pos-emb-head-dim",
+                                            "v-head-dim",
+                                            "rope-type"};
   return kNames.contains(name);
 }
 
-/// config.json of a model of those sizes: of Llama, Qwen2, Qwen3 or GPT-2.
+/// Makes the model one of Mixtral or Qwen3-MoE.
+void add_experts(const Arguments& args, Json& config) {
+  const std::int64_t width = args.number("moe-ffn-hidden-size", args.number("ffn-hidden-size", 0));
+  config["model_type"] = args.has("qk-layernorm") ? "qwen3_moe" : "mixtral";
+  config["num_experts"] = config["num_local_experts"] = args.number("num-experts", 0);
+  config["num_experts_per_tok"] = args.number("moe-router-topk", 2);
+  config["moe_intermediate_size"] = width;
+  config["norm_topk_prob"] = true;
+  if (config["model_type"] == "mixtral") config["intermediate_size"] = width;
+}
+
+/// Dense layers in front of the mixtures, of "([0]*1+[1]*7)".
+std::int64_t dense_layers(const Arguments& args) {
+  if (!args.has("num-experts")) return args.number("num-layers", 0);
+  const std::string pattern = args.text("moe-layer-freq", "([0]*0");
+  return std::stoll(pattern.substr(pattern.find('*') + 1));
+}
+
+/// Makes the model one of DeepSeek-V2 or V3.
+void add_latent_attention(const Arguments& args, Json& config) {
+  const std::int64_t width = args.number("moe-ffn-hidden-size", 1), rank = args.number("q-lora-rank", 0);
+  config["model_type"] = args.text("moe-router-score-function") == "sigmoid" ? "deepseek_v3" : "deepseek_v2";
+  config["q_lora_rank"] = rank > 0 ? Json(rank) : Json(nullptr);
+  config["kv_lora_rank"] = args.number("kv-lora-rank", 0);
+  config["qk_nope_head_dim"] = args.number("qk-head-dim", 0);
+  config["qk_rope_head_dim"] = args.number("qk-pos-emb-head-dim", 0);
+  config["v_head_dim"] = args.number("v-head-dim", 0);
+  config["num_key_value_heads"] = config["num_attention_heads"];
+  config.erase("head_dim");
+  config["first_k_dense_replace"] = dense_layers(args);
+  config["n_routed_experts"] = args.number("num-experts", 8);
+  config["num_experts_per_tok"] = args.number("moe-router-topk", 2);
+  config["moe_intermediate_size"] = width;
+  config["n_shared_experts"] =
+      std::max<std::int64_t>(args.number("moe-shared-expert-intermediate-size", 0) / width, 1);
+  config["n_group"] = args.number("moe-router-num-groups", 1);
+  config["topk_group"] = args.number("moe-router-group-topk", 1);
+}
+
+/// config.json of a model of those sizes: of Llama, Qwen2, Qwen3, Mixtral, Qwen3-MoE, DeepSeek or GPT-2.
 Json config_of(const Arguments& args, std::int64_t vocabulary) {
   const std::int64_t hidden = args.number("hidden-size", 0), heads = args.number("num-attention-heads", 0);
   if (args.text("position-embedding-type") == "learned_absolute")
@@ -109,6 +168,10 @@ Json config_of(const Arguments& args, std::int64_t vocabulary) {
               {"tie_word_embeddings", !args.has("untie-embeddings-and-output-weights")}};
   if (args.has("add-qkv-bias")) config["model_type"] = "qwen2";
   if (args.has("qk-layernorm")) config["model_type"] = "qwen3";
+  if (args.has("multi-latent-attention"))
+    add_latent_attention(args, config);
+  else if (args.has("num-experts"))
+    add_experts(args, config);
   return config;
 }
 
@@ -134,9 +197,13 @@ MegatronOptions options_of(const Arguments& args, MegatronCommand& command) {
 }
 
 ParallelLayout layout_of(const Arguments& args, std::int64_t world) {
-  const ParallelLayout layout{.tensor = args.number("tensor-model-parallel-size", 1),
-                              .context = args.number("context-parallel-size", 1),
-                              .pipeline = args.number("pipeline-model-parallel-size", 1)};
+  ParallelLayout layout{.tensor = args.number("tensor-model-parallel-size", 1),
+                        .context = args.number("context-parallel-size", 1),
+                        .pipeline = args.number("pipeline-model-parallel-size", 1)};
+  if (args.has("num-experts")) {
+    layout.expert = args.number("expert-model-parallel-size", 1);
+    layout.expert_tensor = args.number("expert-tensor-parallel-size", layout.tensor);
+  }
   return layout.filling(world);
 }
 
@@ -163,7 +230,6 @@ std::optional<Setup> setup_of(const JsonReader& row, Skip& skip) {
   }
   const auto size = [&](const char* key) { return sizes.at(key).integer(1, kMostRanks); };
   if (size("vpp") > 1) skip.add("virtual stages");
-  if (size("ep") > 1) skip.add("expert parallelism");
   const std::int64_t world = size("tp") * size("pp") * size("cp") * size("dp");
   MegatronCommand command = read_megatron_command(
       options.at("args").text(), options.at("vocab").integer(1, kMostBytes), world, row.place());
@@ -172,6 +238,7 @@ std::optional<Setup> setup_of(const JsonReader& row, Skip& skip) {
   if (skip.any()) return std::nullopt;
   Setup setup = std::move(command.setup);
   setup.rank = options.at("rank").integer(0, kMostRanks);
+  if (options.text_or("tag", "").find("skew2") != std::string::npos) setup.training.routing_skew = 2;
   Strategy& strategy = setup.strategy;
   const std::optional<JsonReader> effective = row.find("effective");
   strategy.megatron->exchanges_shapes =
@@ -292,6 +359,7 @@ MegatronCommand read_megatron_command(const std::string& line, std::int64_t voca
     command.unread.emplace_back("the model's sizes");
   set_question(args, command);
   command.setup.strategy.layout = layout_of(args, world);
+  command.setup.strategy.experts.enabled = command.setup.strategy.layout.expert > 1;
   return command;
 }
 

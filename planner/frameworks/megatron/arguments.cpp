@@ -4,12 +4,19 @@
 #include <cstdint>
 
 #include "planner/plan/plan.h"
+#include "planner/question/question.h"
 
 namespace zplan::megatron {
 
 namespace {
 
 std::string number(std::int64_t value) { return std::to_string(value); }
+
+/// Megatron-Core divides experts' tensors among as many ranks as others unless it is told how many.
+void add_experts(std::vector<Argument>& all, const ParallelLayout& layout) {
+  all.emplace_back("--expert-model-parallel-size", number(layout.expert));
+  all.emplace_back("--expert-tensor-parallel-size", number(layout.expert_tensor));
+}
 
 void add_recompute(std::vector<Argument>& all, Checkpointing checkpointing, const MegatronOptions& options) {
   if (checkpointing == Checkpointing::none) return;
@@ -28,7 +35,7 @@ void add_recompute(std::vector<Argument>& all, Checkpointing checkpointing, cons
 
 }  // namespace
 
-std::vector<Argument> arguments_of(const Plan& plan, const Training& training) {
+std::vector<Argument> arguments_of(const Plan& plan, const Question& question) {
   const Strategy& s = plan.strategy;
   const MegatronOptions& options = *s.megatron;
   std::vector<Argument> all{{"--bf16", ""},
@@ -36,11 +43,12 @@ std::vector<Argument> arguments_of(const Plan& plan, const Training& training) {
                             {"--tensor-model-parallel-size", number(s.layout.tensor)},
                             {"--pipeline-model-parallel-size", number(s.layout.pipeline)}};
   if (s.layout.context > 1) all.emplace_back("--context-parallel-size", number(s.layout.context));
+  if (question.model.shape.experts) add_experts(all, s.layout);
   all.emplace_back("--micro-batch-size", number(s.micro_batch_size));
   all.emplace_back("--global-batch-size", number(s.global_batch_size()));
-  all.emplace_back("--seq-length", number(training.sequence_length));
+  all.emplace_back("--seq-length", number(question.training.sequence_length));
   if (s.zero_stage == 1) all.emplace_back("--use-distributed-optimizer", "");
-  if (training.optimizer == Optimizer::sgd_momentum) all.emplace_back("--optimizer", "sgd");
+  if (question.training.optimizer == Optimizer::sgd_momentum) all.emplace_back("--optimizer", "sgd");
   for (const MegatronArgument& each : megatron_arguments())
     if (const auto value = each.value(options);
         value && !each.of_config && !each.name.starts_with("recompute"))

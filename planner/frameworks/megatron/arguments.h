@@ -7,7 +7,7 @@
 namespace zplan {
 
 struct Plan;
-struct Training;
+struct Question;
 
 }  // namespace zplan
 
@@ -18,6 +18,6 @@ using Argument = std::pair<std::string, std::string>;
 
 /// Returns the arguments of pretrain_gpt.py that run a plan: all that the plan assumes of the script. Source:
 /// Megatron-Core 0.19.2 training/arguments.py.
-[[nodiscard]] std::vector<Argument> arguments_of(const Plan& plan, const Training& training);
+[[nodiscard]] std::vector<Argument> arguments_of(const Plan& plan, const Question& question);
 
 }  // namespace zplan::megatron

@@ -17,8 +17,8 @@ class Cutter {
  public:
   explicit Cutter(const BufferRules& rules)
       : rules_(rules),
-        alignment_(std::lcm(rules.ranks, rules.pads_for_bandwidth ? kBandwidthAlignment : kBucketAlignment)) {
-  }
+        alignment_(std::lcm(rules.ranks, rules.pads_for_bandwidth ? kBandwidthAlignment : kBucketAlignment)),
+        open_{.kind = rules.kind, .parameters = {}} {}
 
   void add(std::size_t tensor, std::int64_t elements, bool alone) {
     if (rules_.divided) next_ = divide_up(next_, kParameterAlignment) * kParameterAlignment;
@@ -38,7 +38,7 @@ class Cutter {
   void close() {
     if (rules_.divided) next_ = divide_up(next_, alignment_) * alignment_;
     open_.end = next_;
-    made_.push_back(std::exchange(open_, Bucket{.begin = next_, .parameters = {}}));
+    made_.push_back(std::exchange(open_, Bucket{.kind = rules_.kind, .begin = next_, .parameters = {}}));
   }
 
   BufferRules rules_;
@@ -49,18 +49,28 @@ class Cutter {
 
 }  // namespace
 
-std::vector<Bucket> buckets(const RankModel& model, const BufferRules& rules) {
+std::vector<Bucket> buckets(const RankModel& model, const BufferRules& rules,
+                            const std::function<bool(const RankTensor&)>& of) {
   Cutter cutter(rules);
   for (std::size_t i = model.tensors.size(); i-- > 0;) {
     const RankTensor& each = model.tensors[i];
-    if (!each.trainable) continue;
-    cutter.add(i, each.elements.value, rules.ties_stages && each.role == TensorRole::token_embedding);
+    if (!each.trainable || !of(each)) continue;
+    for (std::int64_t copy = 0; copy < each.copies; ++copy)
+      cutter.add(i, each.elements.value / each.copies, rules.ties_stages && each.tied);
   }
   return cutter.take();
 }
 
-std::int64_t dividing_ranks(const Strategy& strategy) {
-  const std::int64_t ranks = strategy.layout.gradient_ranks();
+bool divides_experts(const Strategy& strategy) {
+  return strategy.layout.expert > 1 || strategy.layout.expert_tensor != strategy.layout.tensor;
+}
+
+std::int64_t buffer_ranks(const ParallelLayout& layout, BufferKind kind) {
+  return kind == BufferKind::dense ? layout.gradient_ranks() : process_group(layout, Group::expert_data).size;
+}
+
+std::int64_t dividing_ranks(const Strategy& strategy, BufferKind kind) {
+  const std::int64_t ranks = buffer_ranks(strategy.layout, kind);
   return strategy.zero_stage == 1 ? ranks / strategy.megatron->optimizer_instances : ranks;
 }
 
@@ -78,30 +88,39 @@ Elements bucket_size(const RankModel& model, const Strategy& strategy) {
 
 }  // namespace
 
-std::vector<Bucket> buckets(const RankModel& model, const Strategy& strategy, bool first_stage, bool tied) {
+std::vector<Bucket> buckets(const RankModel& model, const Strategy& strategy, bool first_stage) {
   const MegatronOptions& options = *strategy.megatron;
-  const Elements size =
-      options.overlap_grad_reduce && first_stage ? bucket_size(model, strategy) : Elements{};
-  return buckets(model, {.ranks = dividing_ranks(strategy),
-                         .divided = strategy.zero_stage == 1,
-                         .bucket_size = size,
-                         .ties_stages = strategy.layout.pipeline > 1 && tied,
-                         .pads_for_bandwidth = options.pads_buckets});
+  BufferRules rules{
+      .ranks = dividing_ranks(strategy, BufferKind::dense),
+      .divided = strategy.zero_stage == 1,
+      .bucket_size = options.overlap_grad_reduce && first_stage ? bucket_size(model, strategy) : Elements{},
+      .ties_stages = strategy.layout.pipeline > 1,
+      .pads_for_bandwidth = options.pads_buckets};
+  const bool apart = divides_experts(strategy);
+  const auto is_apart = [apart](const RankTensor& each) { return apart && each.role == TensorRole::expert; };
+  std::vector<Bucket> all = buckets(model, rules, [&](const RankTensor& each) { return !is_apart(each); });
+  rules.kind = BufferKind::experts, rules.ranks = dividing_ranks(strategy, BufferKind::experts);
+  for (Bucket& each : buckets(model, rules, is_apart)) all.push_back(std::move(each));
+  return all;
 }
 
 Elements buffer_size(const std::vector<Bucket>& buckets) {
-  return buckets.empty() ? Elements{} : Elements(buckets.back().end);
+  Elements sum{};
+  for (const Bucket& each : buckets) sum += each.size();
+  return sum;
 }
 
 std::vector<Piece> owned_pieces(const std::vector<Bucket>& buckets, const Strategy& strategy,
                                 std::int64_t slice) {
   const bool is_divided = strategy.zero_stage == 1;
-  const std::int64_t ranks = is_divided ? dividing_ranks(strategy) : 1;
-  const std::int64_t rank = is_divided ? slice % ranks : 0;
+  const ParallelLayout& layout = strategy.layout;
   std::vector<Piece> pieces;
   for (const Bucket& bucket : buckets) {
+    const std::int64_t ranks = is_divided ? dividing_ranks(strategy, bucket.kind) : 1;
+    const std::int64_t place =
+        (bucket.kind == BufferKind::dense ? slice : slice * layout.tensor / layout.expert_ranks()) % ranks;
     const std::int64_t share = (bucket.end - bucket.begin) / ranks;
-    const std::int64_t begin = bucket.begin + rank * share, end = begin + share;
+    const std::int64_t begin = bucket.begin + place * share, end = begin + share;
     for (const Placed& each : bucket.parameters) {
       const std::int64_t own = std::min(each.end, end) - std::max(each.begin, begin);
       if (own > 0) pieces.push_back({each.tensor, Elements(own)});

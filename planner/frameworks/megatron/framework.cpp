@@ -9,6 +9,7 @@
 #include "planner/frameworks/megatron/arguments.h"
 #include "planner/frameworks/megatron/buckets.h"
 #include "planner/frameworks/megatron/megatron_run.h"
+#include "planner/frameworks/megatron/mixtures.h"
 #include "planner/frameworks/megatron/optimizer.h"
 #include "planner/plan/plan.h"
 #include "planner/question/question.h"
@@ -58,12 +59,12 @@ bool is_gpt(const Model& model) {
   const ModelShape& shape = model.shape;
   const Operators& operators = shape.operators;
   const bool has_program = model.recorded == nullptr && model.analogue == nullptr && !model.vision;
-  const bool is_dense = !shape.experts && !shape.latent_attention && !shape.delta_net;
+  const bool has_attention = !shape.delta_net;
   const bool is_plain = !shape.parallel_attention && shape.sliding_window == 0 && !shape.logit_soft_cap &&
                         operators.layer == LayerForm::usual && !operators.scales_embedding &&
                         !operators.scales_residual && !operators.norms_span_heads &&
                         !operators.normalises_head && !operators.bare_norms;
-  return has_program && is_dense && is_plain && shape.modules.norm_behind_attention.empty() &&
+  return has_program && has_attention && is_plain && shape.modules.norm_behind_attention.empty() &&
          shape.modules.embedding_norm.empty();
 }
 
@@ -80,9 +81,11 @@ void check_shapes(const Model& model, const Strategy& s, Reasons& reasons) {
     reasons.push_back(
         fmt::format("tensor parallel {} does not divide a feed-forward of {}", t, shape.intermediate_size));
   if (!is_gpt(model))
-    reasons.push_back(fmt::format(
-        "under Megatron-Core dense models with ordinary attention are planned, {} is not one of them",
-        shape.architecture));
+    reasons.push_back(
+        fmt::format("under Megatron-Core models with ordinary or latent attention in all layers are planned, "
+                    "{} is not one of "
+                    "them",
+                    shape.architecture));
 }
 
 void check_stages(const Model& model, const Strategy& s, Reasons& reasons) {
@@ -226,6 +229,8 @@ void check_megatron(const Model& model, const Training& training, const Strategy
   }
   const MegatronOptions& options = *s.megatron;
   check_shapes(model, s, reasons);
+  megatron::check_mixtures(model, s, reasons);
+  megatron::check_latent_attention(model, s, reasons);
   check_stages(model, s, reasons);
   check_training(training, s, reasons);
   if (s.layout.sequence > 1) reasons.emplace_back("Megatron-Core divides samples by --cp, not by --sp");
@@ -233,17 +238,15 @@ void check_megatron(const Model& model, const Training& training, const Strategy
   check_context(model, training, s, reasons);
   check_optimizer(s, reasons);
   check_reduction(s, reasons);
-  if (s.experts.enabled || s.layout.replicate > 1)
-    reasons.emplace_back("experts and replicas under Megatron-Core are not planned");
+  if (s.layout.replicate > 1) reasons.emplace_back("replicas under Megatron-Core are not planned");
+  if (s.experts.enabled && options.optimizer_instances > 1)
+    reasons.emplace_back("experts with num-distributed-optimizer-instances are not planned");
   if (options.sequence_parallel && s.layout.tensor > 1 && training.sequence_length % s.layout.tensor != 0)
     reasons.push_back(fmt::format("sequence parallelism needs sequences divisible by {}", s.layout.tensor));
 }
 
-/// Returns the buckets of a first stage; one without a head may share its embedding with the last stage.
 std::vector<megatron::Bucket> first_buckets(const RankModel& model, const Strategy& s) {
-  const bool has_head = std::ranges::any_of(
-      model.tensors, [](const RankTensor& each) { return each.role == TensorRole::head; });
-  return megatron::buckets(model, s, true, !has_head);
+  return megatron::buckets(model, s, true);
 }
 
 Shard megatron_shard(const RankModel& model, const Training& training, const Strategy& s) {
@@ -301,7 +304,7 @@ ModelFiles megatron_files(const StepInputs&) {
 Launch megatron_launch(const Plan& plan, const Question& question, const std::string&) {
   Words words = torchrun_words(question.cluster);
   add(words, {"pretrain_gpt.py"});
-  for (const auto& [name, value] : megatron::arguments_of(plan, question.training)) {
+  for (const auto& [name, value] : megatron::arguments_of(plan, question)) {
     add(words, {name});
     if (!value.empty()) add(words, {value});
   }

@@ -6,12 +6,16 @@
 #include <utility>
 
 #include "hardware_profiles/gpu.h"
+#include "planner/sharding/expert_model.h"
 
 namespace zplan {
 
 namespace {
 
 constexpr Bytes kWeight{2}, kFp32{4};
+/// Streams that Transformer Engine runs grouped products on, each with a workspace of its own. Source:
+/// Transformer Engine 2.20.2 pytorch/cpp_extensions/gemm.py get_cublas_workspace.
+constexpr int kProductStreams = 4;
 
 using Shape = std::pair<std::int64_t, std::int64_t>;
 
@@ -23,8 +27,10 @@ std::set<Shape> product_shapes(const Model& part, std::int64_t ranks, bool has_h
     const bool is_head = each.role == TensorRole::head ||
                          (each.role == TensorRole::token_embedding && part.shape.tied_embeddings && has_head);
     if (!is_head && !each.linear) return;
-    Shape shape{each.shape.front(), each.shape.back()};
-    (each.split == TensorParallelSplit::row ? shape.second : shape.first) /= ranks;
+    const std::size_t rank = each.shape.size();  // three of a stack of experts
+    Shape shape{each.shape[rank - 2], each.shape[rank - 1]};
+    const bool by_rows = each.split == TensorParallelSplit::row;
+    if (each.split != TensorParallelSplit::replicated) (by_rows ? shape.second : shape.first) /= ranks;
     shapes.insert(shape);
   });
   return shapes;
@@ -35,18 +41,21 @@ std::set<Shape> product_shapes(const Model& part, std::int64_t ranks, bool has_h
 MegatronRun::MegatronRun(RankState& state)
     : state_(state),
       device_(state.device()),
-      buckets_(megatron::buckets(state.in().rank, state.in().strategy, state.inputs().place.stage == 0,
-                                 state.in().model.shape.tied_embeddings)),
+      buckets_(megatron::buckets(state.in().rank, state.in().strategy, state.inputs().place.stage == 0)),
       optimizer_(state.in(),
                  megatron::owned_pieces(buckets_, state.in().strategy, state.inputs().place.slice)),
-      bucket_of_(state.tensors().size()) {
+      buckets_of_(state.tensors().size()) {
   for (std::size_t i = 0; i < buckets_.size(); ++i)
-    for (const megatron::Placed& each : buckets_[i].parameters) bucket_of_[each.tensor] = i;
-  for (std::size_t i = buckets_.size(); i-- > 0;) gather_order_.push_back(i);
+    for (const megatron::Placed& each : buckets_[i].parameters) {
+      std::vector<std::size_t>& of = buckets_of_[each.tensor];
+      if (of.empty() || of.back() != i) of.push_back(i);
+    }
+  for (std::size_t i = buckets_.size(); i-- > 0;)
+    (buckets_[i].kind == megatron::BufferKind::dense ? dense_gathers_ : expert_gathers_).order.push_back(i);
   // The head of a later stage reads the embedding behind its layers.
   const bool reads_table_last =
       !is_first_stage() && state.in().model.shape.tied_embeddings && is_last_stage();
-  if (reads_table_last) std::ranges::rotate(gather_order_, gather_order_.begin() + 1);
+  if (reads_table_last) std::ranges::rotate(dense_gathers_.order, dense_gathers_.order.begin() + 1);
 }
 
 Bytes MegatronRun::hidden_size() const {
@@ -79,13 +88,36 @@ void MegatronRun::make_workspaces() {
   // torch gives AMD's gfx9, gfx10 and gfx11 the major version 9, 10 and 11.
   const std::string_view capability = state_.inputs().compute_capability;
   const bool is_hopper_or_later = capability_major(capability) >= 9 || capability.starts_with("gfx");
-  device_.allocate(Term::cublas_workspace, Bytes(std::int64_t{is_hopper_or_later ? 32 : 4} << 20));
+  const Bytes workspace(std::int64_t{is_hopper_or_later ? 32 : 4} << 20);
+  device_.allocate(Term::cublas_workspace, workspace);
+  const bool has_experts =
+      std::ranges::find(state_.tensors(), TensorRole::expert, &RankTensor::role) != state_.tensors().end();
+  if (has_experts && options().groups_experts)
+    for (int stream = 0; stream < kProductStreams; ++stream)
+      device_.allocate(Term::cublas_workspace, workspace);
+  if (has_experts && !options().exchanges_rows() && layout().expert_ranks() > 1)
+    device_.allocate(Term::gradient_bucket, hidden_size() * layout().expert_ranks());
   const ModelShape& shape = in().model.shape;
   const std::int64_t tokens = local_tokens(in().training, in().strategy);
-  if (shape.operators.rotary != Rotary::none)
+  if (shape.latent_attention)
+    make_latent_tables();
+  else if (shape.operators.rotary != Rotary::none)
     device_.allocate(Term::model_inputs, kFp32 * (tokens * shape.head_size));
   if (options().sequence_parallel && is_last_stage())
     device_.allocate(Term::gradient_bucket, hidden_size() * layout().tensor);
+}
+
+/// Each layer with latent attention has cosines and sines in 16 bits of its own, and the angles in fp32 stay
+/// in a cache of 32 entries. Source: Megatron-Core 0.19.2
+/// core/models/common/embeddings/yarn_rotary_pos_embedding.py.
+void MegatronRun::make_latent_tables() {
+  constexpr std::size_t kCached = 32;
+  const std::int64_t features = in().model.shape.latent_attention->rope_head_size;
+  const Elements table(local_tokens(in().training, in().strategy) * features);
+  for (std::size_t layer = 0; layer < in().model.inventory.layers.size(); ++layer) {
+    for (int each = 0; each < 2; ++each) device_.allocate(Term::model_inputs, table * kWeight);
+    if (layer < kCached) device_.allocate(Term::model_inputs, table * kFp32);
+  }
 }
 
 /// Autograd gets a tensor of a weight's shape in the place of its gradient, one for all weights of a shape.
@@ -98,39 +130,55 @@ void MegatronRun::make_placeholders() {
 }
 
 void MegatronRun::begin_forward(const Slot& slot) {
+  hold_routes();
   if (!slot.first()) return;
   device_.release(received_), device_.release(sent_), optimizer_.zero_gradients(device_);
-  gathered_ = 0;
+  dense_gathers_.done = expert_gathers_.done = 0;
 }
 
 void MegatronRun::begin_backward(const Slot& slot) {
-  device_.release(received_);
+  device_.release(received_), device_.release(gradient_);
   reduces_ = slot.last && options().overlap_grad_reduce && is_first_stage();
-  waits_for_.clear();
-  for (const megatron::Bucket& each : buckets_) waits_for_.push_back(each.parameters.size());
+  waits_for_.assign(buckets_.size(), 0);
+  for (const std::vector<std::size_t>& of : buckets_of_)
+    for (const std::size_t bucket : of) ++waits_for_[bucket];
 }
 
 /// Buckets of weights are gathered before the first module that needs one of them runs, and the next beside
 /// it.
 void MegatronRun::section(int layer, bool backward) {
-  if (!options().overlap_param_gather || backward || gathered_ >= buckets_.size()) return;
-  if (layer < 0 && gathered_ > 0) return gather_until(0);
-  gather_until(layer < 0 ? state_.tensors().size() : state_.tensor_of(layer, 0));
+  keep_recomputed(layer, backward);
+  Gathers& dense = dense_gathers_;
+  if (!options().overlap_param_gather || backward || dense.done >= dense.order.size()) return;
+  gather_until(layer < 0 ? 0 : state_.tensor_of(layer, 0));
 }
 
 void MegatronRun::gather_until(std::size_t tensor) {
-  while (gathered_ < buckets_.size()) {
-    const megatron::Bucket& next = buckets_[gather_order_[gathered_]];
+  Gathers& dense = dense_gathers_;
+  while (dense.done < dense.order.size()) {
+    const megatron::Bucket& next = buckets_[dense.order[dense.done]];
     gather(next);
-    ++gathered_;
+    ++dense.done;
     if (tensor < state_.tensors().size() && next.parameters.front().tensor > tensor) break;
   }
+}
+
+/// Experts are read behind the exchange of tokens: their buckets are gathered there.
+void MegatronRun::module(const Event& event, int layer) {
+  if (event.kind != Event::Kind::read_parameter || !options().overlap_param_gather) return;
+  const std::size_t tensor = state_.tensor_of(layer, event.index);
+  Gathers& gathers = expert_gathers_;
+  const auto last = std::ranges::find(gathers.order, buckets_of_[tensor].front());
+  if (last == gathers.order.end()) return;  // a part of the dense buffer
+  const auto needed = static_cast<std::size_t>(last - gathers.order.begin()) + 2;
+  for (; gathers.done < std::min(needed, gathers.order.size()); ++gathers.done)
+    gather(buckets_[gathers.order[gathers.done]]);
 }
 
 void MegatronRun::gather(const megatron::Bucket& bucket) {
   if (!is_divided()) return;
   state_.wait(state_.issue(state_.clock().computed(), Operation::all_gather, bucket.size(), kWeight,
-                           "weights", dividing_ranks()));
+                           "weights", dividers(bucket)));
 }
 
 void MegatronRun::gradient(std::size_t tensor, Device::Block block) {
@@ -144,25 +192,35 @@ void MegatronRun::summed_gradient(std::size_t tensor) { complete(tensor); }
 
 void MegatronRun::complete(std::size_t tensor) {
   if (!reduces_) return;
-  const std::size_t bucket = bucket_of_[tensor];
-  if (--waits_for_[bucket] == 0) reduce(buckets_[bucket]);
+  for (const std::size_t bucket : buckets_of_[tensor])
+    if (--waits_for_[bucket] == 0) reduce(buckets_[bucket]);
+}
+
+Over MegatronRun::sharers(const megatron::Bucket& bucket) const {
+  const Group group = bucket.kind == megatron::BufferKind::dense ? Group::data : Group::expert_data;
+  return {group, megatron::buffer_ranks(layout(), bucket.kind)};
+}
+
+Over MegatronRun::dividers(const megatron::Bucket& bucket) const {
+  return {sharers(bucket).group, megatron::dividing_ranks(in().strategy, bucket.kind)};
 }
 
 void MegatronRun::reduce(const megatron::Bucket& bucket) {
   if (is_divided()) return options().sums_in_fp32 ? exchange(bucket) : reduce_scatter(bucket);
   reduced_ = state_.issue(state_.clock().computed(), Operation::all_reduce, bucket.size(), sum_element(),
-                          "gradients", layout().gradient_ranks());
+                          "gradients", sharers(bucket));
 }
 
 /// Each instance's ranks, neighbours, divide the sums; ranks that hold the same part in all instances add
 /// theirs up.
 void MegatronRun::reduce_scatter(const megatron::Bucket& bucket) {
-  const std::int64_t ranks = dividing_ranks(), instances = options().optimizer_instances;
+  const std::int64_t instances = options().optimizer_instances;
+  const Over ranks = dividers(bucket);
   reduced_ = state_.issue(state_.clock().computed(), Operation::reduce_scatter, bucket.size(), sum_element(),
                           "gradients", ranks);
   if (instances > 1)
-    reduced_ = state_.issue(reduced_, Operation::all_reduce, Elements(bucket.size().value / ranks),
-                            sum_element(), "gradients", instances, {}, ranks);
+    reduced_ = state_.issue(reduced_, Operation::all_reduce, Elements(bucket.size().value / ranks.ranks),
+                            sum_element(), "gradients", instances, {}, ranks.ranks);
 }
 
 /// Ranks send each other parts of the gradients, which each sums in fp32. What arrives stays until then: the
@@ -170,10 +228,11 @@ void MegatronRun::reduce_scatter(const megatron::Bucket& bucket) {
 /// core/distributed/reduce_scatter_with_fp32_accumulation.py, param_and_grad_buffer.py start_grad_sync.
 void MegatronRun::exchange(const megatron::Bucket& bucket) {
   finish_exchange();
+  const Over ranks = dividers(bucket);
   exchanged_ = device_.allocate(Term::bucket_copy, bucket.size() * sum_element());
-  exchanged_sums_ = Elements(bucket.size().value / dividing_ranks());
+  exchanged_sums_ = Elements(bucket.size().value / ranks.ranks);
   reduced_ = state_.issue(state_.clock().computed(), Operation::all_to_all, bucket.size(), sum_element(),
-                          "gradients", dividing_ranks());
+                          "gradients", ranks);
 }
 
 void MegatronRun::finish_exchange() {
@@ -216,11 +275,25 @@ void MegatronRun::sum_replicated() {
   for (const RankTensor& each : state_.tensors()) {
     const bool is_of_heads = each.role == TensorRole::norm && each.elements.value == head && head != hidden;
     if (each.trainable && !each.divided && each.role != TensorRole::position_embedding &&
-        (options().sequence_parallel || is_of_heads))
+        each.role != TensorRole::expert && (options().sequence_parallel || is_of_heads))
       replicated += each.elements;
   }
   if (layout().tensor == 1 || replicated == Elements{}) return;
   state_.all_reduce(Group::tensor, replicated, kFp32, "replicated norms");
+}
+
+/// Biases of experts follow how many tokens each got, of all ranks of the stage. Source: Megatron-Core 0.19.2
+/// core/distributed/finalize_model_grads.py _update_router_expert_bias.
+void MegatronRun::sum_expert_loads() {
+  const RouterForm router = in().model.shape.operators.router;
+  if (router != RouterForm::deepseek_v3 && router != RouterForm::minimax) return;
+  std::int64_t mixtures = 0;
+  for (std::size_t layer = 0; layer < in().model.inventory.layers.size(); ++layer)
+    mixtures += is_mixture(layer) ? 1 : 0;
+  if (mixtures == 0) return;
+  state_.wait(state_.issue(state_.clock().computed(), Operation::all_reduce,
+                           Elements(mixtures * in().model.shape.experts->experts), kWeight,
+                           "tokens of experts", Over(Group::world, layout().world() / layout().pipeline)));
 }
 
 void MegatronRun::hold(Device::Block& variable) {
@@ -228,20 +301,99 @@ void MegatronRun::hold(Device::Block& variable) {
   if (!is_first_stage()) variable = device_.allocate(Term::layer_working_set, hidden_size());
 }
 
+bool MegatronRun::is_mixture(std::size_t layer) const {
+  const Inventory& inventory = in().model.inventory;
+  const std::vector<Tensor>& tensors = inventory.kinds[inventory.layers[layer]].tensors;
+  return std::ranges::find(tensors, TensorRole::expert, &Tensor::role) != tensors.end();
+}
+
+bool MegatronRun::recomputes_mixture(std::size_t layer) const {
+  const Checkpointing how = in().strategy.checkpointing;
+  if (how == Checkpointing::selective) return options().recomputes(RecomputedModule::moe);
+  const bool is_block = options().recompute_method == RecomputeMethod::block;
+  const std::int64_t first = std::max<std::int64_t>(options().recomputed_layers, 1);
+  return how == Checkpointing::full && (!is_block || static_cast<std::int64_t>(layer) < first);
+}
+
+/// What a dispatcher's variables hold of the last tokens that it routed: weights of all experts and which
+/// were chosen, and, `places`, where rows were taken from. Source: Megatron-Core 0.19.2
+/// core/transformer/moe/token_dispatcher.py.
+Bytes MegatronRun::route_size(bool places) const {
+  const MixtureOfExperts& about = *in().model.shape.experts;
+  const std::int64_t ranks = options().sequence_parallel ? layout().tensor : 1;
+  const std::int64_t tokens =
+      in().strategy.micro_batch_size * local_tokens(in().training, in().strategy) / ranks;
+  const std::int64_t weight = options().router_in_fp32 ? 4 : 2;
+  if (!options().exchanges_rows()) {
+    // Of the tokens of all ranks: which of its own experts they chose, and rows with their weights.
+    const RoutedRows rows =
+        routed_rows(in().model, in().training, in().strategy, state_.inputs().place.expert);
+    const std::int64_t own = rows.received * layout().expert_tensor;
+    return Bytes(places ? 8 * own : tokens * layout().expert_tensor * about.experts + weight * own);
+  }
+  const std::int64_t place =
+      options().permute_fusion ? 4 * (2 * about.experts + 1) : 8 * about.experts_per_token;
+  return Bytes(tokens * (places ? place : (weight + 1) * about.experts));
+}
+
+/// Places are kept for the backward too: those of the micro-batch that came last are the dispatcher's.
+void MegatronRun::hold_routes() {
+  for (std::size_t layer = 0; layer < in().model.inventory.layers.size(); ++layer) {
+    if (!is_mixture(layer)) continue;
+    const Bytes places = route_size(true);
+    if (!holds_routes_)
+      device_.allocate(Term::saved_activations, route_size(false) + places);
+    else if (in_flight_ > 0 && !recomputes_mixture(layer))
+      earlier_places_[static_cast<std::size_t>(in_flight_) - 1].push_back(
+          device_.allocate(Term::saved_activations, places));
+  }
+  holds_routes_ = true;
+  if (static_cast<std::size_t>(++in_flight_) > earlier_places_.size()) earlier_places_.emplace_back();
+}
+
+void MegatronRun::release_places() {
+  --in_flight_;
+  if (in_flight_ > 0) device_.release(earlier_places_[static_cast<std::size_t>(in_flight_) - 1]);
+}
+
+/// Weights that a recomputed mixture routed by hold on to the graph's input and its gradient, until the next
+/// forward routes anew. The gradient is what the layer before runs on: it counts there as long as that runs.
+void MegatronRun::keep_recomputed(int layer, bool backward) {
+  const std::size_t layers = in().model.inventory.layers.size();
+  recomputed_.resize(layers);
+  if (backward) return keep_hidden(layer + 1), keep_hidden(layer + 2);
+  if (layer >= 0) device_.release(recomputed_[static_cast<std::size_t>(layer)]);
+}
+
+void MegatronRun::keep_hidden(int layer) {
+  const auto of = static_cast<std::size_t>(layer);
+  if (of < recomputed_.size() && is_mixture(of) && recomputes_mixture(of))
+    recomputed_[of].push_back(device_.allocate(Term::saved_activations, hidden_size()));
+}
+
 void MegatronRun::end_backward(const Slot& slot) {
+  release_places();
+  keep_hidden(0);
   hold(sent_), hold(received_);
+  if (!slot.last && !is_last_stage()) gradient_ = device_.allocate(Term::layer_working_set, hidden_size());
   if (!slot.last) return;
   reduce_rest();
   sum_replicated();
+  sum_expert_loads();
   count_tokens();
 }
 
 /// Ranks that divide optimizer states have a part each of the gradients: all, or those of an instance.
+/// Without the distributed optimizer the experts' optimizer has a group of its own.
 void MegatronRun::agree_on_norm() {
-  if (options().optimizer_instances == 1)
-    return state_.all_reduce(is_divided() ? Group::world : Group::model, Elements(1), kFp32, "gradient norm");
-  state_.communicate(Operation::all_reduce, Elements(1), kFp32, "gradient norm",
-                     Over(Group::world, layout().world() / options().optimizer_instances));
+  const auto agree = [this](Over over) {
+    state_.communicate(Operation::all_reduce, Elements(1), kFp32, "gradient norm", over);
+  };
+  if (options().optimizer_instances > 1)
+    return agree(Over(Group::world, layout().world() / options().optimizer_instances));
+  state_.all_reduce(is_divided() ? Group::world : Group::model, Elements(1), kFp32, "gradient norm");
+  if (!is_divided() && has_expert_buffer())
+    agree(Over(Group::expert_model, layout().expert_ranks() * layout().pipeline));
 }
 
 void MegatronRun::step(bool first) {
@@ -249,8 +401,10 @@ void MegatronRun::step(bool first) {
   agree_on_norm();
   if (first) make_placeholders();
   optimizer_.step(device_, first);
+  // Each of two chained optimizers gathers all weights.
   if (is_divided() && !options().overlap_param_gather)
-    for (const megatron::Bucket& each : buckets_) gather(each);
+    for (int optimizer = 0; optimizer < (has_expert_buffer() ? 2 : 1); ++optimizer)
+      for (const megatron::Bucket& each : buckets_) gather(each);
   report_step();
 }
 

@@ -22,7 +22,7 @@ class MegatronRun {
   void section(int layer, bool backward);
   void gradient(std::size_t tensor, Device::Block block);
   void summed_gradient(std::size_t tensor);
-  void module(const Event& /*unused*/, int /*unused*/) {}
+  void module(const Event& event, int layer);
   void end_backward(const Slot& slot);
   void step(bool first);
 
@@ -33,14 +33,14 @@ class MegatronRun {
   [[nodiscard]] bool is_divided() const { return in().strategy.zero_stage == 1; }
   [[nodiscard]] bool is_first_stage() const { return state_.inputs().place.stage == 0; }
   [[nodiscard]] bool is_last_stage() const { return state_.inputs().place.stage + 1 == layout().pipeline; }
-  /// Returns the data-parallel ranks that divide optimizer states.
-  [[nodiscard]] std::int64_t dividing_ranks() const { return megatron::dividing_ranks(in().strategy); }
+  [[nodiscard]] bool has_expert_buffer() const { return !expert_gathers_.order.empty(); }
   [[nodiscard]] Bytes sum_element() const { return Bytes(options().sums_in_bf16() ? 2 : 4); }
   [[nodiscard]] Bytes hidden_size() const;
 
   void make_buffers();
   void make_placeholders();
   void make_workspaces();
+  void make_latent_tables();
   /// Notes that a gradient is complete; its bucket may be.
   void complete(std::size_t tensor);
   void reduce(const megatron::Bucket& bucket);
@@ -50,25 +50,48 @@ class MegatronRun {
   void reduce_rest();
   void sum_replicated();
   void count_tokens();
+  void sum_expert_loads();
   void gather(const megatron::Bucket& bucket);
   void gather_until(std::size_t tensor);
   void hold(Device::Block& variable);
   void agree_on_norm();
+  /// Returns the ranks that share the bucket's weights and gradients.
+  [[nodiscard]] Over sharers(const megatron::Bucket& bucket) const;
+  /// Returns those of them that divide the bucket's optimizer states.
+  [[nodiscard]] Over dividers(const megatron::Bucket& bucket) const;
+  [[nodiscard]] bool is_mixture(std::size_t layer) const;
+  [[nodiscard]] bool recomputes_mixture(std::size_t layer) const;
+  [[nodiscard]] Bytes route_size(bool places) const;
+  void hold_routes();
+  void release_places();
+  void keep_recomputed(int layer, bool backward);
+  void keep_hidden(int layer);
   void report_step();
 
   RankState& state_;
   Device& device_;
   std::vector<megatron::Bucket> buckets_;
   megatron::OptimizerMemory optimizer_;
-  std::vector<std::size_t> bucket_of_;     ///< by tensor
-  std::vector<std::size_t> waits_for_;     ///< by bucket: gradients that are not there yet in this backward
-  std::vector<std::size_t> gather_order_;  ///< numbers of buckets in the order in which weights are read
-  std::size_t gathered_{};                 ///< how many of them were gathered in this step
-  bool reduces_{};                         ///< buckets are reduced in this backward
+  std::vector<std::vector<std::size_t>> buckets_of_;  ///< by tensor; several where it stacks experts
+  std::vector<std::size_t> waits_for_;  ///< by bucket: gradients that are not there yet in this backward
+  /// Gathers holds numbers of buckets in the order in which weights are read, and how many of them were
+  /// gathered in this step.
+  struct Gathers {
+    std::vector<std::size_t> order;
+    std::size_t done{};
+  };
+  Gathers dense_gathers_, expert_gathers_;
+  bool reduces_{};  ///< buckets are reduced in this backward
   Instant reduced_;
   // What variables of the schedule hold until they get their next value: the hidden states that the last
-  // micro-batch received, until the next forward is over; their gradient, until the next backward is.
-  Device::Block received_{Device::kNone}, sent_{Device::kNone};
+  // micro-batch received, until the next forward is over; their gradient, until the next backward is; the
+  // gradient that was received, until the next is.
+  Device::Block received_{Device::kNone}, sent_{Device::kNone}, gradient_{Device::kNone};
+  bool holds_routes_{};       ///< dispatchers' variables hold what was routed last
+  std::int64_t in_flight_{};  ///< micro-batches whose backward is still to come
+  std::vector<std::vector<Device::Block>>
+      earlier_places_;                                  ///< of those in flight but for the last, by number
+  std::vector<std::vector<Device::Block>> recomputed_;  ///< what recomputed mixtures hold, by layer
   Device::Block exchanged_{Device::kNone};  ///< what an all_to_all of gradients brought, until it is summed
   Elements exchanged_sums_;                 ///< of them this rank's
 };

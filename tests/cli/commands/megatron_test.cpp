@@ -74,12 +74,37 @@ TEST(Megatron, RefusesWhatMegatronCannotRun) {
   EXPECT_EQ(alone.status, 2);
   EXPECT_THAT(alone.err, HasSubstr("need use-precision-aware-optimizer"));
   EXPECT_EQ(in_process("--model 8B --gpus 8 --mem 80 --pp 2").status, 2);
-  EXPECT_EQ(in_process("--model Qwen3-30B-A3B --gpus 8 --mem 80 --framework megatron").status, 2);
   EXPECT_EQ(in_process("--model google/gemma-2-9b --gpus 8 --mem 80 --framework megatron").status, 2);
   for (const std::string more :
        {"--zero 3", "--offload all", "--kernels liger", "--fused-loss", "--method lora", "--attention eager",
         "--no-master-weights", "--sp 2", "--optimizer lion"})
     EXPECT_EQ(in_process(kSmall + " " + more).status, 2) << more;
+}
+
+TEST(Megatron, DividesExperts) {
+  const std::string question =
+      "--model Qwen3-30B-A3B --gpus 8 --gpu H100-SXM-80GB --framework megatron --seq 4k";
+  const json plan = report(question + " --ep 8 --tp 1 --pp 1 --zero 1").at("plans")[0];
+  EXPECT_EQ(plan.at("id"), "ep8+distopt");
+  EXPECT_EQ(plan.at("strategy").at("expert_parallel"), 8);
+  const std::string text = in_process(question + " --ep 4 --etp 2 --tp 2 --pp 1 --zero 1").out;
+  EXPECT_THAT(text, HasSubstr("--expert-model-parallel-size 4"));
+  EXPECT_THAT(text, HasSubstr("--expert-tensor-parallel-size 2"));
+  EXPECT_THAT(text, HasSubstr("--moe-token-dispatcher-type alltoall"));
+  const auto three = in_process(question + " --ep 3 --tp 1 --pp 1");
+  EXPECT_EQ(three.status, 2);
+  const auto alone = in_process(question + " --ep 2 --tp 2 --pp 1 --megatron moe-grouped-gemm");
+  EXPECT_THAT(alone.err, HasSubstr("sequence parallelism"));
+  EXPECT_THAT(in_process(kSmall + " --ep 2").err, HasSubstr("which the model does not have"));
+}
+
+TEST(Megatron, PlansLatentAttention) {
+  const json plan =
+      report(
+          "--model deepseek-ai/DeepSeek-V2-Lite --gpus 8 --gpu H100-SXM-80GB --framework megatron "
+          "--ep 8 --tp 1 --pp 1 --zero 1 --seq 4k")
+          .at("plans")[0];
+  EXPECT_EQ(plan.at("id"), "ep8+distopt");
 }
 
 TEST(Megatron, IsNotTriedUnasked) {

@@ -5,10 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/catalogue/catalogue.h"
+#include "models/config.h"
 
 namespace zplan {
 namespace {
@@ -55,6 +58,37 @@ TEST(MegatronVocabulary, IsPaddedForEachRank) {
   EXPECT_EQ(padded_vocabulary(1001, 3), 1152);
 }
 
+/// Names and shapes of the tensors of a layer of `config` on a rank of `layout`.
+std::vector<std::pair<std::string, std::vector<std::int64_t>>> layer_tensors(const Json& config,
+                                                                             const ParallelLayout& layout) {
+  const Model model = megatron_model(read_config(JsonReader(config, "test")), layout);
+  std::vector<std::pair<std::string, std::vector<std::int64_t>>> all;
+  for (const Tensor& each : model.inventory.kinds[model.inventory.layers.back()].tensors)
+    all.emplace_back(each.name.substr(std::string("decoder.layers.{}.").size()), each.shape);
+  return all;
+}
+
+TEST(MegatronModel, HoldsARanksOwnExperts) {
+  const Json config{{"model_type", "mixtral"},     {"hidden_size", 64},        {"intermediate_size", 128},
+                    {"num_attention_heads", 4},    {"num_key_value_heads", 2}, {"num_hidden_layers", 1},
+                    {"num_local_experts", 8},      {"num_experts_per_tok", 2}, {"vocab_size", 256},
+                    {"tie_word_embeddings", false}};
+  const auto tensors = layer_tensors(config, {.tensor = 2, .shard = 4, .expert = 4, .expert_tensor = 2});
+  ASSERT_EQ(tensors.size(), 7U);
+  EXPECT_EQ(tensors[3].first, "pre_mlp_layernorm.weight");
+  EXPECT_EQ(tensors[4].first, "mlp.router.weight");
+  EXPECT_EQ(tensors[5].second, (std::vector<std::int64_t>{2, 128, 64}));  // gate and up, half of each
+  EXPECT_EQ(tensors[6].second, (std::vector<std::int64_t>{2, 64, 64}));
+}
+
+TEST(MegatronGroups, OfExpertsReachOverTensorParallelRanks) {
+  const ParallelLayout layout{.tensor = 2, .shard = 8, .pipeline = 2, .expert = 4, .expert_tensor = 2};
+  EXPECT_EQ(process_group(layout, Group::expert_tensor), (ProcessGroup{2, 1}));
+  EXPECT_EQ(process_group(layout, Group::expert), (ProcessGroup{4, 2}));
+  EXPECT_EQ(process_group(layout, Group::expert_model), (ProcessGroup{8, 1}));
+  EXPECT_EQ(process_group(layout, Group::expert_data), (ProcessGroup{2, 8}));
+}
+
 TEST(MegatronArguments, AreReadBack) {
   const std::vector<std::string> words{"no-rope-fusion",
                                        "variable-seq-lengths",
@@ -82,7 +116,7 @@ TEST(MegatronArguments, WithoutTheirValuesAreRefused) {
 
 TEST(MegatronModel, DividesFewKeyHeadsAmongMoreRanks) {
   const Model model = resolve_model("8B", {});  // 8 key-value heads
-  const Model parts = megatron_model(model, 16);
+  const Model parts = megatron_model(model, {.tensor = 16});
   for (const Tensor& each : parts.inventory.kinds.front().tensors)
     if (each.name.ends_with("linear_qkv.weight")) {
       EXPECT_EQ(elements_on_rank(each, 16, 0), Elements(each.elements().value / 16));
@@ -94,7 +128,7 @@ TEST(MegatronArguments, AreNamedAsMegatronSpellsThem) {
   EXPECT_EQ(megatron_words({}), std::vector<std::string>{});
   EXPECT_EQ(megatron_words(recommended_megatron_options()),
             (std::vector<std::string>{"sequence-parallel", "overlap-grad-reduce", "overlap-param-gather",
-                                      "no-create-attention-mask-in-dataloader"}));
+                                      "no-create-attention-mask-in-dataloader", "moe-grouped-gemm"}));
 }
 
 }  // namespace

@@ -1,0 +1,88 @@
+#include "planner/frameworks/megatron/mixtures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace zplan::megatron {
+
+namespace {
+
+void check_degrees(const MixtureOfExperts& experts, const Strategy& s, Reasons& reasons) {
+  const ParallelLayout& layout = s.layout;
+  const std::int64_t ranks = layout.world() / layout.pipeline;
+  if (experts.experts % layout.expert != 0)
+    reasons.push_back(
+        fmt::format("expert parallel {} does not divide {} experts", layout.expert, experts.experts));
+  if (ranks % layout.expert_ranks() != 0)
+    reasons.push_back(
+        fmt::format("expert parallel {} x expert tensor parallel {} does not divide the {} ranks of a stage",
+                    layout.expert, layout.expert_tensor, ranks));
+  if (experts.intermediate_size % layout.expert_tensor != 0)
+    reasons.push_back(fmt::format("expert tensor parallel {} does not divide experts of {}",
+                                  layout.expert_tensor, experts.intermediate_size));
+  if (layout.tensor > 1 && !s.megatron->sequence_parallel)
+    reasons.emplace_back(
+        "Megatron-Core runs mixtures of experts under tensor parallelism with sequence parallelism alone");
+}
+
+void check_options(const MegatronOptions& options, const ParallelLayout& layout, Reasons& reasons) {
+  if (!options.exchanges_rows() && (options.permute_fusion || options.overlaps_shared_experts))
+    reasons.emplace_back(
+        "the dispatcher allgather is planned without --moe-permute-fusion; shared experts overlap alltoall "
+        "alone");
+  if (!options.groups_experts &&
+      (options.overlap_grad_reduce || options.recomputes(RecomputedModule::moe_act)))
+    reasons.emplace_back(
+        "without --moe-grouped-gemm experts are planned without --overlap-grad-reduce; their activation is "
+        "not "
+        "recomputed alone");
+  if (options.overlaps_shared_experts && layout.tensor > 1)
+    reasons.emplace_back("shared experts beside the exchange of rows are planned without tensor parallelism");
+}
+
+/// True if every expert of the model is a gate, an up and a down projection without biases, and the router is
+/// one that Megatron-Core has.
+bool has_known_mixtures(const Model& model) {
+  const ModelShape& shape = model.shape;
+  const RouterForm router = shape.operators.router;
+  if (router == RouterForm::gpt_oss || !shape.gated_mlp || shape.operators.interleaves_experts) return false;
+  return std::ranges::none_of(model.inventory.kinds, [](const LayerKind& kind) {
+    return std::ranges::any_of(kind.tensors, [](const Tensor& each) {
+      const bool of_mixture = each.role == TensorRole::router || each.role == TensorRole::expert ||
+                              each.role == TensorRole::shared_expert;
+      const bool is_gate = each.name.find("shared_expert_gate") != std::string::npos;
+      return (of_mixture && each.name.ends_with(".bias")) || is_gate;
+    });
+  });
+}
+
+}  // namespace
+
+void check_mixtures(const Model& model, const Strategy& strategy, Reasons& reasons) {
+  const std::optional<MixtureOfExperts>& experts = model.shape.experts;
+  if (!experts) {
+    if (strategy.layout.expert_ranks() > 1)
+      reasons.emplace_back("--ep and --etp divide experts, which the model does not have");
+    return;
+  }
+  check_degrees(*experts, strategy, reasons);
+  check_options(*strategy.megatron, strategy.layout, reasons);
+  if (!has_known_mixtures(model))
+    reasons.push_back(
+        fmt::format("under Megatron-Core mixtures of gated experts without biases, whose shared experts have "
+                    "no gate, are "
+                    "planned, {} is not one of them",
+                    model.shape.architecture));
+}
+
+void check_latent_attention(const Model& model, const Strategy& strategy, Reasons& reasons) {
+  if (!model.shape.latent_attention) return;
+  if (strategy.layout.context > 1)
+    reasons.emplace_back("latent attention under Megatron-Core is planned without context parallelism");
+  if (strategy.layout.tensor > 1 && !strategy.megatron->sequence_parallel)
+    reasons.emplace_back(
+        "latent attention under tensor parallelism is planned with sequence parallelism alone");
+}
+
+}  // namespace zplan::megatron

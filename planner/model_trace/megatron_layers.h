@@ -1,0 +1,62 @@
+#pragma once
+// Layers that the modules of Megatron-Core are made of: Transformer Engine's norms and linear layers, and the
+// exchanges of tensor and sequence parallelism.
+
+#include <string>
+
+#include "planner/model_trace/operators.h"
+#include "planner/model_trace/program.h"
+
+namespace zplan::symbolic::megatron {
+
+[[nodiscard]] inline const MegatronOptions& options(const Program& p) { return *p.strategy.megatron; }
+[[nodiscard]] inline bool recomputes(const Program& p, RecomputedModule module) {
+  return p.strategy.checkpointing == Checkpointing::selective && options(p).recomputes(module);
+}
+[[nodiscard]] inline bool divides_tokens(const Program& p) { return p.sizes.u > 1; }
+[[nodiscard]] inline bool divides_tensors(const Program& p) { return p.strategy.layout.tensor > 1; }
+
+/// Returns the sizes of a tensor of all tokens of a micro-batch.
+[[nodiscard]] Dimensions of_tokens(const Program& p, std::int64_t features);
+/// Returns the sizes of hidden states between layers.
+[[nodiscard]] Dimensions hidden_sizes(const Program& p);
+
+/// Returns every rank's tokens of x in one tensor, gathered by `call`.
+[[nodiscard]] Tensor gather(Program& p, const Tensor& x, TensorCall call);
+/// Returns the sums of ranks' partial results `x` for this rank's tokens.
+[[nodiscard]] Tensor scatter(Program& p, const Tensor& x, TensorCall call);
+/// Records a product of all tokens with a weight [out, in], or with its transpose.
+void multiply(Program& p, std::int64_t in, std::int64_t out);
+
+/// Starts the sum of ranks' gradients of a column-parallel layer's input, which runs beside the product of
+/// the weight's gradient, and returns this rank's part. `await_input_gradient` waits for it.
+[[nodiscard]] Tensor reduce_input_gradient(Program& p, Tensor gradient);
+void await_input_gradient(Program& p);
+/// Returns the gradient of a weight: without memory where the product adds it to the framework's sums.
+[[nodiscard]] Tensor weight_gradient(Program& p, const Tensor& weight);
+
+/// Records a norm by itself: the final norm, those of queries' and keys' heads, and of layers whose input
+/// several linear layers read.
+[[nodiscard]] Tensor norm(Program& p, const Parameters& of, const std::string& name, const Tensor& x);
+/// Records TE's LayerNormLinear, a column-parallel layer.
+[[nodiscard]] Tensor norm_and_linear(Program& p, const Parameters& of, const std::string& module,
+                                     const Tensor& x);
+/// Records TE's Linear as a column-parallel layer: every rank has some of the output's features.
+[[nodiscard]] Tensor column_linear(Program& p, const Parameters& of, const std::string& module,
+                                   const Tensor& x);
+/// Records TE's Linear as a row-parallel layer: ranks' partial products are summed.
+[[nodiscard]] Tensor row_linear(Program& p, const Parameters& of, const std::string& module, const Tensor& x);
+/// Records cuDNN's fused attention, or FlashAttention: it keeps its operands, the output and the statistics
+/// of each row's softmax.
+[[nodiscard]] Tensor fused_attention(Program& p, const Tensor& q, const Tensor& k, const Tensor& v);
+/// Records the gate's product with the other half (SwiGLU), or GELU: one kernel that keeps its input.
+[[nodiscard]] Tensor activation(Program& p, const Tensor& x);
+
+/// Records multi-head latent attention on normed hidden states. Source: Megatron-Core 0.19.2
+/// core/transformer/multi_latent_attention.py MLASelfAttention.
+[[nodiscard]] Tensor latent_attention(Program& p, const Parameters& of, const Tensor& x);
+/// Records a mixture of experts on normed hidden states. Source: Megatron-Core 0.19.2
+/// core/transformer/moe/moe_layer.py MoELayer.
+[[nodiscard]] Tensor mixture_of_experts(Program& p, const Parameters& of, const Tensor& normed);
+
+}  // namespace zplan::symbolic::megatron
