@@ -1,6 +1,7 @@
 """Keeps of the recorded steps and schedules those that zplan plans, with the fields that it reads.
 
-usage: python3 trim.py STEPS SCHEDULES IDS   (IDS: a file with the ids to keep, one a line)"""
+usage: python3 trim.py STEPS SCHEDULES IDS [PREFIX]   (IDS: a file with the ids to keep, one a line; PREFIX: of the
+names of the files that are written)"""
 import json
 import sys
 
@@ -18,7 +19,8 @@ def write(path, rows):
 
 
 def main():
-    steps, schedules, wanted = sys.argv[1:]
+    steps, schedules, wanted, *prefix = sys.argv[1:]
+    prefix = prefix[0] if prefix else ""
     wanted = set(open(wanted, encoding="utf-8").read().split("\n"))
     ran, kept_steps, kept_schedules = {}, [], []
     for row in json.load(open(steps, encoding="utf-8")):
@@ -31,8 +33,8 @@ def main():
         if row["id"] in wanted:
             kept_schedules.append(kept({**row, **ran[row["id"]]},
                                        {key: row[key] for key in ("collectives", "patterns", "order")}))
-    write("steps.json", kept_steps)
-    write("schedules.json", kept_schedules)
+    write(prefix + "steps.json", kept_steps)
+    write(prefix + "schedules.json", kept_schedules)
 
 
 main()
