@@ -450,11 +450,9 @@ Tensor own_tokens(Program& p, const Tensor& rows, bool are_summed) {
   return Autograd::connected(result, node);
 }
 
-/// Learned positions are added to whole rows, so that ranks sum these first.
-Tensor embed(Program& p, const Parameters& of) {
-  receive_tokens(p);
-  make_mask(p);
-  const Tensor ids = of_batch({p.sizes.b, p.sizes.s}, DType::int64);
+}  // namespace
+
+Tensor megatron::embedded(Program& p, const Parameters& of, const Tensor& ids) {
   const Tensor& table = of.get("word_embeddings.weight").tensor;
   const Parameter* places = of.find("position_embeddings.weight");
   Tensor rows = divides_tensors(p) ? divided_rows(p, table, ids) : embedding(p.torch, table, ids);
@@ -472,6 +470,14 @@ Tensor embed(Program& p, const Parameters& of) {
   const bool is_view = p.sizes.b == 1 && p.shape().dropout == 0;
   if (options(p).divides_inputs && is_view) p.cache.push_back(rows.detached());
   return p.shape().dropout > 0 ? dropout(p.torch, rows) : rows;
+}
+
+namespace {
+
+Tensor embed(Program& p, const Parameters& of) {
+  receive_tokens(p);
+  make_mask(p);
+  return embedded(p, of, of_batch({p.sizes.b, p.sizes.s}, DType::int64));
 }
 
 /// Returns the parameters of each layer that one part of the tape has: several where full recompute computes
@@ -517,18 +523,22 @@ Tensor attention_of_megatron(Program& p, const Parameters& of, const Tensor& hid
   return latent_attention(p, of, norm(p, of, "input_layernorm.", hidden));
 }
 
-Tensor one_decoder_layer(Program& p, const Parameters& of, const Tensor& hidden) {
+}  // namespace
+
+Tensor megatron::transformer_layer(Program& p, const Parameters& of, const Tensor& hidden) {
   const Tensor middle = with_residual(p, attention_of_megatron(p, of, hidden), hidden);
   const bool is_mixture = of.find("router.weight") != nullptr;
   return with_residual(
       p, is_mixture ? mixture_behind_norm(p, of, middle) : feed_forward_of_megatron(p, of, middle), middle);
 }
 
+namespace {
+
 Tensor decoder_layer_of_megatron(Program& p, const Parameters& of, const Tensor& given) {
   Tensor hidden = given;
   p.sublayer = 0;
   for (const Parameters* each : layers_of(p, of)) {
-    hidden = one_decoder_layer(p, *each, hidden);
+    hidden = transformer_layer(p, *each, hidden);
     ++p.sublayer;
   }
   return hidden;
@@ -538,8 +548,9 @@ Tensor final_norm(Program& p, const Parameters& of, const Tensor& hidden) {
   return norm(p, of, "final_layernorm.", hidden);
 }
 
-/// ColumnParallelLinear of the head. What it gathers of its input lies in a buffer that stays.
-Tensor head(Program& p, const Parameter& weight, const Tensor& x) {
+}  // namespace
+
+Tensor megatron::head(Program& p, const Parameter& weight, const Tensor& x) {
   Autograd& torch = p.torch;
   const auto gather_again = [&p](TensorCall call) {
     if (divides_tokens(p)) p.torch.recorder().communicate(call, Bytes(2) * p.sizes.tokens() * p.sizes.h);
@@ -566,9 +577,7 @@ Tensor head(Program& p, const Parameter& weight, const Tensor& x) {
   return Autograd::connected(result, node);
 }
 
-/// Megatron's vocabulary-parallel cross-entropy: the fp32 logits become the softmax in place, which the
-/// backward turns into the gradient in place. Its fused form is compiled by Inductor, which makes a copy.
-Tensor token_losses(Program& p, const Tensor& logits) {
+Tensor megatron::token_losses(Program& p, const Tensor& logits) {
   Autograd& torch = p.torch;
   const bool fused = options(p).fused_cross_entropy;
   const Dimensions tokens{p.sizes.b, p.sizes.s};
@@ -613,11 +622,15 @@ Tensor token_losses(Program& p, const Tensor& logits) {
   return Autograd::connected(losses, node);
 }
 
-Tensor head_and_loss_of_megatron(Program& p, const Parameters& of, const Tensor& hidden) {
+namespace {
+
+Tensor head_and_loss_of_megatron(Program& p, const Parameters& of, const Tensor& given) {
   Recorder& recorder = p.torch.recorder();
-  recorder.take_for(Term::logits);
   const Parameter* own = of.find("output_layer.weight");
-  const Tensor logits = head(p, own != nullptr ? *own : of.get("word_embeddings.weight"), hidden);
+  const Parameter& weight = own != nullptr ? *own : of.get("word_embeddings.weight");
+  const Tensor hidden = options(p).predictions > 0 ? with_predictions(p, of, weight, given) : given;
+  recorder.take_for(Term::logits);
+  const Tensor logits = head(p, weight, hidden);
   recorder.take_for(Term::loss_temporaries);
   const Tensor losses = token_losses(p, logits);
   const Tensor weights = of_batch(losses.layout.sizes, DType::fp32);

@@ -59,4 +59,19 @@ void await_input_gradient(Program& p);
 /// core/transformer/moe/moe_layer.py MoELayer.
 [[nodiscard]] Tensor mixture_of_experts(Program& p, const Parameters& of, const Tensor& normed);
 
+/// Records the embedding of token numbers: hidden states of this rank's tokens. Learned positions are added
+/// to whole rows, so that ranks sum these first.
+[[nodiscard]] Tensor embedded(Program& p, const Parameters& of, const Tensor& ids);
+/// Records a layer of the decoder.
+[[nodiscard]] Tensor transformer_layer(Program& p, const Parameters& of, const Tensor& hidden);
+/// Records the head's ColumnParallelLinear. What it gathers of its input lies in a buffer that stays.
+[[nodiscard]] Tensor head(Program& p, const Parameter& weight, const Tensor& x);
+/// Records Megatron's vocabulary-parallel cross-entropy: the fp32 logits become the softmax in place, which
+/// the backward turns into the gradient in place. Its fused form is compiled by Inductor, which makes a copy.
+[[nodiscard]] Tensor token_losses(Program& p, const Tensor& logits);
+/// Records the layers that predict further tokens, and their losses; returns the hidden states that the head
+/// reads next. Source: Megatron-Core 0.19.2 core/transformer/multi_token_prediction.py.
+[[nodiscard]] Tensor with_predictions(Program& p, const Parameters& of, const Parameter& head_weight,
+                                      const Tensor& hidden);
+
 }  // namespace zplan::symbolic::megatron

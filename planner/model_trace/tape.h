@@ -84,6 +84,9 @@ enum class TensorCall : std::uint8_t {
   scattered_expert_tokens,   ///< the sums of their gradients
   scattered_expert_outputs,  ///< all-gather dispatcher: sums of ranks' outputs, each rank its own tokens
   gathered_expert_outputs,   ///< their gradients
+  gathered_features,         ///< Megatron's MTP: every rank gathers the features of all
+  gathered_maxima,           ///< Megatron's MTP: largest logits of all ranks, for the log
+  gathered_predictions,      ///< Megatron's MTP: the tokens that they are of
   stage_sizes,               ///< pipeline: sizes of the hidden states that follow
   stage_output,              ///< pipeline: hidden states to the next stage
   stage_gradient             ///< pipeline: their gradient back to the stage before

@@ -245,6 +245,7 @@ const std::vector<MegatronArgument>& megatron_arguments() {
       choice<&M::attention>("attention-backend"),
       names<&M::context_exchanges>("cp-comm-type"),
       numbers<&M::context_hierarchy>("hierarchical-context-parallel-sizes"),
+      number<&M::predictions>("mtp-num-layers"),
       number<&M::bucket_size>("ddp-bucket-size"),
       number<&M::bucket_count>("ddp-num-buckets"),
       flag<&M::pads_buckets>("ddp-pad-buckets-for-high-nccl-busbw"),

@@ -113,6 +113,7 @@ struct MegatronOptions {
       router_pre_softmax{};  ///< --moe-router-pre-softmax: scores of all experts are normed, then some chosen
   bool permute_fusion{};     ///< --moe-permute-fusion: TE's kernels sort rows by expert
   bool overlaps_shared_experts{};  ///< --moe-shared-expert-overlap: they run beside the exchange of rows
+  std::int64_t predictions{};      ///< --mtp-num-layers: layers that predict further tokens
   /// Elements of a bucket; 0: Megatron's own, the larger of 40,000,000 and 1,000,000 a data-parallel rank.
   Elements bucket_size{};
   std::int64_t bucket_count{};    ///< --ddp-num-buckets: a bucket has so many parts of all; 0: unset

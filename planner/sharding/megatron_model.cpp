@@ -161,7 +161,30 @@ std::int64_t padded_vocabulary(std::int64_t vocabulary, std::int64_t tensor_para
   return divide_up(vocabulary, multiple) * multiple;
 }
 
-Model megatron_model(const Model& model, const ParallelLayout& layout) {
+namespace {
+
+/// Adds a layer that predicts a further token: what joins embedding and hidden states, then a layer as the
+/// decoder's last is, and a norm.
+void add_prediction(const Inventory& inventory, std::int64_t depth, std::int64_t hidden,
+                    std::vector<Tensor>& after) {
+  const std::string path = "mtp.layers." + std::to_string(depth) + ".";
+  for (const char* each : {"enorm.weight", "hnorm.weight"})
+    after.push_back(tensor_of(path + each, {hidden}, TensorRole::norm));
+  Tensor joining = tensor_of(path + "eh_proj.weight", {hidden, 2 * hidden}, TensorRole::other);
+  joining.split = TensorParallelSplit::column, joining.split_units = hidden;
+  joining.linear = Linear{.in_features = 2 * hidden, .out_features = hidden};
+  after.push_back(std::move(joining));
+  constexpr std::string_view kLayers = "decoder.layers.{}.";
+  for (Tensor each : inventory.kinds[inventory.layers.back()].tensors) {
+    each.name = path + "mtp_model_layer." + each.name.substr(kLayers.size());
+    after.push_back(std::move(each));
+  }
+  after.push_back(tensor_of(path + "final_layernorm.weight", {hidden}, TensorRole::norm));
+}
+
+}  // namespace
+
+Model megatron_model(const Model& model, const ParallelLayout& layout, std::int64_t predictions) {
   Model made = model;
   ModelShape& shape = made.shape;
   shape.vocabulary_size = padded_vocabulary(shape.vocabulary_size, layout.tensor);
@@ -179,6 +202,8 @@ Model megatron_model(const Model& model, const ParallelLayout& layout) {
   inventory.after = {tensor_of("decoder.final_layernorm.weight", {h}, TensorRole::norm)};
   if (biased_norm)
     inventory.after.push_back(tensor_of("decoder.final_layernorm.bias", {h}, TensorRole::norm));
+  for (std::int64_t depth = 0; depth < predictions; ++depth)
+    add_prediction(inventory, depth, h, inventory.after);
   if (!shape.tied_embeddings)
     inventory.after.push_back(table("output_layer.weight", shape.vocabulary_size, h, TensorRole::head));
   inventory.buffers = {};

@@ -16,8 +16,10 @@ namespace zplan {
 /// that follows them, a padded vocabulary, of a layer's experts those of one rank. Shapes stay the whole
 /// model's, but for the vocabulary. Source: Megatron-Core 0.19.2
 /// core/models/gpt/{gpt_model,gpt_layer_specs}.py, core/transformer/attention.py,
-/// core/transformer/moe/{moe_layer,experts,shared_experts}.py.
-[[nodiscard]] Model megatron_model(const Model& model, const ParallelLayout& layout);
+/// core/transformer/moe/{moe_layer,experts,shared_experts}.py. `predictions`: layers that predict further
+/// tokens, behind the decoder's.
+[[nodiscard]] Model megatron_model(const Model& model, const ParallelLayout& layout,
+                                   std::int64_t predictions = 0);
 
 /// Returns the layers of stage `stage` of `stages`. Embedding and loss may count as layers, and the first and
 /// the last stage may have a number of their own. Source: Megatron-Core 0.19.2

@@ -38,8 +38,8 @@ void group_layers(Inventory& inventory, std::int64_t together) {
 }  // namespace
 
 Model model_part(const Model& model, const Strategy& strategy, const RankClass& place) {
-  Model part =
-      strategy.megatron ? megatron_model(model, strategy.layout) : with_local_experts(model, strategy);
+  Model part = strategy.megatron ? megatron_model(model, strategy.layout, strategy.megatron->predictions)
+                                 : with_local_experts(model, strategy);
   const std::int64_t stages = strategy.layout.pipeline;
   const std::int64_t together = strategy.megatron ? grouped_layers(*strategy.megatron) : 1;
   Inventory& inventory = part.inventory;

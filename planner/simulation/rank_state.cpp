@@ -370,6 +370,10 @@ TensorCallAbout about(TensorCall call) {
       return {Operation::reduce_scatter, Group::expert_model, "outputs of experts", router};
     case TensorCall::gathered_expert_outputs:
       return {Operation::all_gather, Group::expert_model, "gradients of outputs", router};
+    case TensorCall::gathered_features: return {Operation::all_gather, Group::tensor, "features", model};
+    case TensorCall::gathered_maxima: return {Operation::all_gather, Group::tensor, "largest logits", model};
+    case TensorCall::gathered_predictions:
+      return {Operation::all_gather, Group::tensor, "predicted tokens", int64};
     case TensorCall::stage_output: return {Operation::send_recv, Group::pipeline, "hidden states", model};
     case TensorCall::stage_gradient:
       return {Operation::send_recv, Group::pipeline, "gradients of hidden states", model};

@@ -235,6 +235,8 @@ std::optional<Setup> setup_of(const JsonReader& row, Skip& skip) {
       options.at("args").text(), options.at("vocab").integer(1, kMostBytes), world, row.place());
   for (const auto* list : {&command.unread, &command.refused})
     for (const std::string& each : *list) skip.add(each);
+  if (command.setup.strategy.megatron->predictions > 0 && size("pp") > 1)
+    skip.add("predictions of a pipeline's last stage");
   if (skip.any()) return std::nullopt;
   Setup setup = std::move(command.setup);
   setup.rank = options.at("rank").integer(0, kMostRanks);

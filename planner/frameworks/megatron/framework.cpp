@@ -231,6 +231,7 @@ void check_megatron(const Model& model, const Training& training, const Strategy
   check_shapes(model, s, reasons);
   megatron::check_mixtures(model, s, reasons);
   megatron::check_latent_attention(model, s, reasons);
+  megatron::check_predictions(model, s, reasons);
   check_stages(model, s, reasons);
   check_training(training, s, reasons);
   if (s.layout.sequence > 1) reasons.emplace_back("Megatron-Core divides samples by --cp, not by --sp");

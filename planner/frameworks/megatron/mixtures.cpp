@@ -76,6 +76,19 @@ void check_mixtures(const Model& model, const Strategy& strategy, Reasons& reaso
                     model.shape.architecture));
 }
 
+void check_predictions(const Model& model, const Strategy& strategy, Reasons& reasons) {
+  if (strategy.megatron->predictions == 0) return;
+  const ModelShape& shape = model.shape;
+  const bool learns_positions = shape.operators.rotary == Rotary::none;
+  if (strategy.layout.pipeline > 1 || strategy.layout.context > 1 ||
+      strategy.checkpointing != Checkpointing::none)
+    reasons.emplace_back(
+        "--mtp-num-layers is planned without pipeline stages, context parallelism and recompute");
+  if (shape.experts || shape.latent_attention || learns_positions || shape.dropout > 0)
+    reasons.emplace_back(
+        "--mtp-num-layers is planned for dense models with rotated positions, without dropout");
+}
+
 void check_latent_attention(const Model& model, const Strategy& strategy, Reasons& reasons) {
   if (!model.shape.latent_attention) return;
   if (strategy.layout.context > 1)

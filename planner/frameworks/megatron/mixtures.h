@@ -10,6 +10,9 @@ namespace zplan::megatron {
 /// core/transformer/{transformer_config,moe/moe_layer}.py.
 void check_mixtures(const Model& model, const Strategy& strategy, Reasons& reasons);
 
+/// The same of layers that predict further tokens.
+void check_predictions(const Model& model, const Strategy& strategy, Reasons& reasons);
+
 /// The same of latent attention.
 void check_latent_attention(const Model& model, const Strategy& strategy, Reasons& reasons);
 
