@@ -476,6 +476,11 @@ const std::vector<OptionSpec>& option_table() {
       {"--pp", "LIST", kSearch, kPlans | search | fit | check, "Pipeline parallel",
        "pipeline stages to consider (Megatron-Core), such as 1,4 [1 and powers of two that divide layers]",
        integers(space(&SearchSpace::pipeline_parallel), 1, kMostDegree, kDegrees), kMegatronAlone},
+      {"--vpp", "LIST", kSearch, kPlans | search | fit | check, "Virtual stages",
+       "virtual pipeline stages to consider (Megatron-Core): chunks of layers on each pipeline stage, such "
+       "as "
+       "1,2 [1]",
+       integers(space(&SearchSpace::virtual_stages), 1, kMostDegree, kDegrees), kMegatronAlone},
       {"--megatron", "LIST", kSearch, kPlans | search | fit | check, "Megatron-Core's arguments",
        "arguments of Megatron-Core, by its own names without dashes: NAME, or NAME=VALUE; none: its own "
        "defaults (docs/megatron.md) "

@@ -38,7 +38,7 @@ std::string_view kind_of(std::string_view part) {
   for (const std::string_view kind : {"tiled-mlp", "tiled-loss"})
     if (part.starts_with(kind)) return kind;
   for (const std::string_view kind : {"offload-", "checkpointing-", "checkpoint-offload-", "rotate-", "zero",
-                                      "tp", "pp", "sp", "cp", "ep", "replicas", "b", "a"})
+                                      "tp", "pp", "vpp", "sp", "cp", "ep", "replicas", "b", "a"})
     if (part.starts_with(kind) && part.size() > kind.size()) return kind;
   return {};
 }
@@ -116,6 +116,7 @@ bool take_value(PinnedStrategy& strategy, std::string_view kind, std::string_vie
   }
   if (kind == "tp") return take_degree(strategy.tensor_parallel, kind, value);
   if (kind == "pp") return take_degree(strategy.pipeline_parallel, kind, value);
+  if (kind == "vpp") return take_degree(strategy.virtual_stages, kind, value);
   if (kind == "sp") return take_degree(strategy.sequence_parallel, kind, value);
   if (kind == "cp") return take_degree(strategy.context_parallel, kind, value);
   if (kind == "ep") return take_degree(strategy.expert_parallel, kind, value);
@@ -189,7 +190,10 @@ LongContext merged(LongContext given, const LongContext& named) {
 SearchSpace pinned(SearchSpace space, const PinnedStrategy& strategy) {
   space.zero_stages = {strategy.zero_stage};
   space.tensor_parallel = {strategy.tensor_parallel};
-  if (spec(strategy.framework).has_stages) space.pipeline_parallel = {strategy.pipeline_parallel};
+  if (spec(strategy.framework).has_stages) {
+    space.pipeline_parallel = {strategy.pipeline_parallel};
+    space.virtual_stages = {strategy.virtual_stages};
+  }
   space.sequence_parallel = {strategy.sequence_parallel};
   space.context_parallel = {strategy.context_parallel};
   space.expert_parallel = {strategy.expert_parallel};
@@ -210,6 +214,7 @@ OptionChanges sharding_options(const Strategy& s) {
       {"--tp", fmt::format("{}", s.layout.tensor)},
       {"--offload", std::string(to_name(Offload{s.offload_optimizer, s.offload_parameters}))}};
   if (s.megatron) options.emplace_back("--pp", fmt::format("{}", s.layout.pipeline));
+  if (s.layout.virtual_stages > 1) options.emplace_back("--vpp", fmt::format("{}", s.layout.virtual_stages));
   return options;
 }
 

@@ -27,7 +27,7 @@ struct PinnedStrategy {
   std::optional<Method> method{};
   std::int64_t sequence_parallel{1}, context_parallel{1}, expert_parallel{1}, replicas{1};
   LongContext long_context{};
-  std::int64_t pipeline_parallel{1}, expert_tensor_parallel{1};
+  std::int64_t pipeline_parallel{1}, virtual_stages{1}, expert_tensor_parallel{1};
   bool operator==(const PinnedStrategy&) const = default;
 };
 

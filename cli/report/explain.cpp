@@ -81,7 +81,10 @@ std::vector<Symbol> saved_symbols(const Plan& plan, const Question& q) {
   for (std::size_t kind = 0; kind < q.model.inventory.kinds.size(); ++kind) {
     const auto last = std::find(layers.rbegin(), layers.rend(), kind);
     if (last == layers.rend()) continue;
-    const Bytes saved = plan.memory().saved_by_layer[static_cast<std::size_t>(layers.rend() - last) - 1];
+    // A stage of a pipeline has fewer layers than the model.
+    const std::vector<Bytes>& of_layer = plan.memory().saved_by_layer;
+    const Bytes saved =
+        of_layer[std::min(of_layer.size(), static_cast<std::size_t>(layers.rend() - last)) - 1];
     symbols.push_back({"S",
                        fmt::format("what a {} layer keeps of a micro-batch for its backward",
                                    q.model.inventory.kinds[kind].name),

@@ -91,6 +91,7 @@ Strategy strategy_at(const JsonReader& from) {
                      .shard = count_at(from, "data_parallel") / replicas,
                      .replicate = replicas,
                      .pipeline = from.integer_or("pipeline_parallel", 1, 1, kMostRanks),
+                     .virtual_stages = from.integer_or("virtual_stages", 1, 1, kMostRanks),
                      .expert = from.integer_or("expert_parallel", 1, 1, kMostRanks),
                      .expert_tensor = from.integer_or("expert_tensor_parallel", 1, 1, kMostRanks)},
           .offload_optimizer = name_at<OffloadDevice>(from, "offload_optimizer"),

@@ -83,6 +83,8 @@ struct MeasuredSchedule {
   std::vector<CallTally> sequence{};
   /// Tokens were routed by their values, so a plan cannot know how many rows an all_to_all moved.
   bool routed{};
+  /// The recording does not tell hidden states that stages send each other from their gradients.
+  bool undirected{};
 };
 
 /// Calls of one kind in a replayed step, as planned and as counted where they were issued. Absent: that side

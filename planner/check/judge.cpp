@@ -132,6 +132,16 @@ std::vector<CallTally> without_rows(const std::vector<CallTally>& calls, const P
   return result;
 }
 
+/// Returns the calls with all transfers between stages in one pass.
+std::vector<CallTally> without_direction(const std::vector<CallTally>& calls) {
+  std::vector<CallTally> result;
+  for (CallTally each : calls) {
+    if (each.operation == Operation::send_recv) each.phase = Phase::forward;
+    append_folded(result, std::move(each));
+  }
+  return result;
+}
+
 std::vector<Record> judge_measured(const Case& measured, const MeasuredSchedule& seen) {
   std::vector<CallTally> planned = predict_calls(*measured.setup);
   MeasuredSchedule schedule = seen;
@@ -147,7 +157,9 @@ std::vector<Record> judge_measured(const Case& measured, const MeasuredSchedule&
   record.measured = exactly(static_cast<double>(difference.recorded));
   record.error = difference.share;
   record.exact = difference.equal;
-  const bool ordered = schedule.sequence.empty() || planned == schedule.sequence;
+  const bool ordered = schedule.sequence.empty() ||
+                       (seen.undirected ? without_direction(planned) == without_direction(schedule.sequence)
+                                        : planned == schedule.sequence);
   if (!ordered) record.part = difference.equal ? "issued in another order" : "";
   return {record};
 }

@@ -291,8 +291,8 @@ Bytes predict_resident(const Setup& setup, RunMoment moment, bool trained) {
 
 HeldBytes predict_held(const Setup& setup, std::int64_t rank) {
   const RankClass place = class_of(setup.strategy.layout, rank);
-  const RankModel model = rank_model(model_part(setup.model, setup.strategy, place), setup.training,
-                                     setup.strategy.layout.tensor, place.tensor);
+  const RankModel model =
+      rank_model(model_part(setup.model, setup.strategy, place), setup.training, setup.strategy, place);
   const Shard shard = make_shard(model, setup.training, setup.strategy);
   HeldBytes held{.parameters = shard.parameters,
                  .persistent_parameters = shard.persistent_parameters,
@@ -304,9 +304,16 @@ HeldBytes predict_held(const Setup& setup, std::int64_t rank) {
   return held;
 }
 
+/// Repetitions are written out, so that calls come in the order in which they are issued.
 std::vector<CallTally> predict_calls(const Setup& setup) {
   std::vector<CallTally> sequence;
-  for (const Call& call : run_of(setup).calls())
+  const RankRun run = run_of(setup);
+  RunInputs inputs = run.inputs();
+  const StepSchedule whole =
+      unfolded(inputs.schedule != nullptr ? *inputs.schedule
+                                          : accumulate_gradients(setup.strategy.gradient_accumulation_steps));
+  if (spec(setup.training.framework).has_stages) inputs.schedule = &whole;
+  for (const Call& call : simulate_live(inputs).calls)
     append_folded(sequence, {call.operation, std::string(call.dtype), call.group_size, call.phase, call.times,
                              call.elements * call.times});
   return sequence;

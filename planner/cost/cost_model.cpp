@@ -138,10 +138,13 @@ const CollectivePricer& CostModel::pricer(const Call& call) {
     if (each.operation == call.operation && each.group == call.group && each.ranks == call.group_size &&
         each.stride == call.stride)
       return each.pricer;
-  const std::int64_t stride = process_group(layout_, call.group).stride * call.stride;
-  priced_.push_back(
-      {call.operation, call.group, call.group_size, call.stride,
-       CollectivePricer(cluster_, call.operation, place_group(cluster_, call.group_size, stride))});
+  // Stages send to their neighbours, whichever communicator they use.
+  const bool is_transfer = call.operation == Operation::send_recv && call.group == Group::world;
+  const ProcessGroup placed = process_group(layout_, is_transfer ? Group::pipeline : call.group);
+  const std::int64_t ranks = is_transfer ? placed.size : call.group_size;
+  priced_.push_back({call.operation, call.group, call.group_size, call.stride,
+                     CollectivePricer(cluster_, call.operation,
+                                      place_group(cluster_, ranks, placed.stride * call.stride))});
   return priced_.back().pricer;
 }
 

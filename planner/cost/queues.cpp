@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
@@ -76,7 +77,17 @@ class Queues {
   void record(std::vector<QueueSpan>& spans) { spans_ = &spans; }
   [[nodiscard]] std::size_t instants() const { return instants_.size(); }
   /// Forgets the instants behind the first `count`: what comes next writes them anew.
-  void forget_instants(std::size_t count) { instants_.resize(count); }
+  void forget_instants(std::size_t count) {
+    instants_.resize(count);
+    for (Expected& each : expected_) std::erase_if(each.instants, [&](std::size_t i) { return i >= count; });
+  }
+  /// Notes what has arrived since. Returns whether nothing was sent yet of what arrives at `instant`.
+  [[nodiscard]] bool expects(std::int32_t instant) {
+    take_mail();
+    return std::ranges::any_of(expected_, [&](const Expected& each) {
+      return std::ranges::find(each.instants, static_cast<std::size_t>(instant)) != each.instants.end();
+    });
+  }
 
   void take(const ClockEvent& event) {
     using Kind = ClockEvent::Kind;
@@ -93,6 +104,8 @@ class Queues {
       case Kind::exchange: return exchange(event);
       case Kind::send: return send(event);
       case Kind::receive: return receive(event);
+      case Kind::carry:
+        return carry(static_cast<std::size_t>(event.index), static_cast<std::size_t>(event.instant));
       case Kind::begin_repeated: began_ = device_, before_ = did_; return;
       case Kind::end_repeated: return end_repeated();
       case Kind::end_micro_steps: micro_steps_ = device_; return;
@@ -155,10 +168,34 @@ class Queues {
     if constexpr (kDetailed)
       if (mail_ != nullptr) mail_->send(rank_, event.peer, transfers_);
   }
+  /// What a peer will send, in the order in which it is received; where it may not have been sent yet.
+  struct Expected {
+    std::int32_t peer{};
+    std::vector<std::size_t> instants;  ///< at which it arrives: one, or a repetition's and the next one's
+  };
   void receive(const ClockEvent& event) {
     instants_.push_back(host_);
-    if constexpr (kDetailed)
-      if (mail_ != nullptr) instants_.back() = larger(host_, mail_->receive(event.peer, rank_));
+    if (mail_ != nullptr) expected_.push_back({event.peer, {instants_.size() - 1}});
+  }
+  void take_mail() {
+    if constexpr (kDetailed) {
+      std::set<std::int32_t> late;
+      std::erase_if(expected_, [&](const Expected& each) {
+        if (late.contains(each.peer) || !mail_->holds(each.peer, rank_)) {
+          late.insert(each.peer);
+          return false;
+        }
+        const double arrives = mail_->receive(each.peer, rank_);
+        for (const std::size_t i : each.instants) instants_[i] = larger(instants_[i], arrives);
+        return true;
+      });
+    }
+  }
+  /// The next repetition waits for `before` where it means `now`.
+  void carry(std::size_t now, std::size_t before) {
+    instants_[before] = instants_[now];
+    for (Expected& each : expected_)
+      if (std::ranges::find(each.instants, now) != each.instants.end()) each.instants.push_back(before);
   }
   void wait(const T& until, Phase phase) {
     const T from = larger(device_, host_);
@@ -189,6 +226,7 @@ class Queues {
   RunFigures did_{}, before_{}, repeated_{};
   Mail* mail_{};
   std::int32_t rank_{};
+  std::vector<Expected> expected_;
   std::vector<QueueSpan>* spans_{};
   const ClockEvent* taken_{};
 };
@@ -197,14 +235,14 @@ class Queues {
 class Runner {
  public:
   Runner(const RankProgram& rank, Mail& mail, std::int32_t number)
-      : events_(rank.program->events), queues_(*rank.program, *rank.durations), mail_(mail), rank_(number) {
+      : events_(rank.program->events), queues_(*rank.program, *rank.durations) {
     queues_.join(mail, number);
   }
 
   [[nodiscard]] bool is_through() const { return next_ == events_.size(); }
   [[nodiscard]] PlayedStep figures() const { return queues_.figures(); }
   void record(std::vector<QueueSpan>& spans) { queues_.record(spans); }
-  /// Goes on until the end, or to a receive for which nothing was sent yet; returns whether it got anywhere.
+  /// Goes on until the end, or to a wait for what was not sent yet; returns whether it got anywhere.
   bool advance() {
     const std::size_t from = next_;
     bool again = false;
@@ -223,14 +261,12 @@ class Runner {
   }
 
  private:
-  [[nodiscard]] bool waits(const ClockEvent& event) const {
-    return event.kind == ClockEvent::Kind::receive && !mail_.holds(event.peer, rank_);
+  [[nodiscard]] bool waits(const ClockEvent& event) {
+    return event.kind == ClockEvent::Kind::wait && queues_.expects(event.instant);
   }
 
   const std::vector<ClockEvent>& events_;
   Queues<double> queues_;
-  Mail& mail_;
-  std::int32_t rank_;
   std::size_t next_{}, began_{}, instants_{};
   std::int64_t times_{};  ///< that the repeated events have come so far
 };

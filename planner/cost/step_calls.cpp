@@ -50,6 +50,9 @@ class Issue {
       case Kind::send:
       case Kind::issue: call_of_.push_back(std::ssize(result_.calls)); return add(event, at, false);
       case Kind::exchange: return add(event, at, true);
+      case Kind::carry:
+        call_of_[static_cast<std::size_t>(event.instant)] = call_of_[static_cast<std::size_t>(event.index)];
+        return;
       case Kind::wait: return wait(static_cast<std::size_t>(event.instant));
       case Kind::begin_repeated: first_ = result_.calls.size(), began_ = until(at); return;
       case Kind::end_repeated: return repeat(at);

@@ -24,6 +24,7 @@ ParallelLayout ParallelLayout::of_model() const {
   ParallelLayout result;
   for (const Axis& each : kAxes)
     if (each.divides_model) result.*each.degree = this->*each.degree;
+  result.virtual_stages = virtual_stages;
   return result;
 }
 
@@ -66,9 +67,12 @@ ProcessGroup process_group(const ParallelLayout& layout, Group group) {
 
 std::string id_prefix(const ParallelLayout& layout) {
   std::string prefix;
-  for (const Axis& each : kAxes)
+  for (const Axis& each : kAxes) {
     if (!each.id.empty() && layout.*each.degree > 1)
       prefix += fmt::format("{}{}+", each.id, layout.*each.degree);
+    if (each.degree == &ParallelLayout::pipeline && layout.virtual_stages > 1)
+      prefix += fmt::format("vpp{}+", layout.virtual_stages);
+  }
   return prefix;
 }
 

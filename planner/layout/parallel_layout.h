@@ -22,6 +22,9 @@ struct ParallelLayout {
   std::int64_t shard{1};      ///< data-parallel ranks that share one copy of what is sharded
   std::int64_t replicate{1};  ///< copies of what is sharded (hybrid sharding); 1: every rank shares one
   std::int64_t pipeline{1};   ///< stages that divide the layers
+  /// Chunks of layers that each stage holds, as interleaved schedules have them; no axis: ranks do not differ
+  /// in it.
+  std::int64_t virtual_stages{1};
   /// Ranks that divide a layer's experts; they are among the others, not beside them.
   std::int64_t expert{1};
   /// Ranks that divide each expert's tensors (Megatron-Core), among the others too.

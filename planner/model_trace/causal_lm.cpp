@@ -94,9 +94,7 @@ Outline outline(const Model& model, const Training& training, const Strategy& st
       by_block ? std::max<std::int64_t>(strategy.megatron->recomputed_layers, 1) : 0;
   const std::int64_t grouped =
       strategy.megatron ? std::min(grouped_layers(*strategy.megatron), model.shape.layers) : 1;
-  const std::int64_t first_whole =
-      strategy.megatron ? megatron_stage_layers(model.shape.layers, stages, stage, *strategy.megatron).first
-                        : 0;
+  const std::int64_t first_whole = chunk_layers(model.shape.layers, strategy, stage).front().first;
   Outline result;
   const std::vector<std::int64_t>& trained = training.trained_layers;
   const std::size_t count = model.inventory.layers.size();

@@ -47,8 +47,7 @@ const PlanContext::Part& PlanContext::part(const Strategy& strategy, const RankC
   Part& part = parts_[TapeKey::of(training_, strategy, place).of_part()];
   if (part.rank) return part;
   part.model = is_whole ? model_ : std::make_shared<Model>(model_part(*model_, strategy, place));
-  part.rank =
-      std::make_shared<RankModel>(rank_model(*part.model, training_, strategy.layout.tensor, place.tensor));
+  part.rank = std::make_shared<RankModel>(rank_model(*part.model, training_, strategy, place));
   return part;
 }
 

@@ -16,7 +16,8 @@ constexpr std::string_view kLayerNumber = "{}";
 /// Names of a rank's tensors, and of the modules of its tape.
 class ModuleNames {
  public:
-  explicit ModuleNames(const RankRun& run) : tape_(run.recording().tape) {
+  explicit ModuleNames(const RankRun& run)
+      : recording_(run.recording()), ends_(run.place().stage == 0 ? 0 : recording_.chunks() - 1) {
     std::vector<std::string> base;
     for_each_tensor(run.model().inventory, [&](const Tensor& tensor, int layer) {
       note_prefix(tensor.name, layer);
@@ -66,11 +67,19 @@ class ModuleNames {
   }
   [[nodiscard]] const TapePart* part_of(const ModulePlace& place) const {
     if (place.number < 0) return nullptr;
-    const bool around = place.layer < 0;
-    if (!around && static_cast<std::size_t>(place.layer) >= tape_.layers.size()) return nullptr;
-    const TapePart& part =
-        around ? tape_.model : tape_.classes[tape_.layers[static_cast<std::size_t>(place.layer)]];
-    return static_cast<std::size_t>(place.number) < part.modules.size() ? &part : nullptr;
+    const TapePart* part = place.layer < 0 ? &recording_.chunk(ends_).tape.model : layer_at(place.layer);
+    const bool has_module = part != nullptr && static_cast<std::size_t>(place.number) < part->modules.size();
+    return has_module ? part : nullptr;
+  }
+  /// Layers of one chunk follow those of the chunk before.
+  [[nodiscard]] const TapePart* layer_at(int number) const {
+    auto layer = static_cast<std::size_t>(number);
+    for (std::size_t i = 0; i < recording_.chunks(); ++i) {
+      const Tape& tape = recording_.chunk(i).tape;
+      if (layer < tape.layers.size()) return &tape.classes[tape.layers[layer]];
+      layer -= tape.layers.size();
+    }
+    return nullptr;
   }
   [[nodiscard]] const std::string* tensor_of(int layer, std::int32_t index) const {
     const auto of_part = names_.find(layer);
@@ -79,7 +88,8 @@ class ModuleNames {
     return at < of_part->second.size() ? &of_part->second[at] : nullptr;
   }
 
-  const Tape& tape_;
+  const Recording& recording_;
+  std::size_t ends_;                               ///< the chunk that has what stands around the layers
   std::map<int, std::vector<std::string>> names_;  ///< by layer, −1 around the layers
   std::string layers_{"layers."};
 };

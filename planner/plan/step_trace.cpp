@@ -27,13 +27,20 @@ struct LoadPlace {
 /// Lists the loads of a micro-step in the order in which a run plays them.
 class LoadList {
  public:
-  explicit LoadList(const CondensedTape& tape) {
-    play_forward(tape, *this);
-    play_backward(tape, *this);
+  explicit LoadList(const Recording& recording) {
+    const auto layers = [&](std::size_t i) {
+      return static_cast<int>(recording.chunk(i).condensed.layers.size());
+    };
+    for (std::size_t i = 0; i < recording.chunks(); first_ += layers(i++))
+      play_forward(recording.chunk(i).condensed, *this);
+    for (std::size_t i = recording.chunks(); i-- > 0;) {
+      first_ -= layers(i);
+      play_backward(recording.chunk(i).condensed, *this);
+    }
   }
   [[nodiscard]] std::vector<LoadPlace> take() { return std::move(places_); }
 
-  void section(int layer, bool /*unused*/) { layer_ = layer; }
+  void section(int layer, bool /*unused*/) { layer_ = layer < 0 ? layer : layer + first_; }
   void phase(Phase phase) { phase_ = phase, layer_ = -1; }
   void compute(std::int32_t load) { places_.push_back({load, phase_, layer_}); }
   void delta(const MemoryDelta& /*unused*/, std::int32_t /*unused*/) {}
@@ -46,6 +53,7 @@ class LoadList {
   std::vector<LoadPlace> places_;
   Phase phase_{Phase::forward};
   int layer_{-1};
+  int first_{};  ///< layer of the chunk that is played
 };
 
 /// Holds the phase, layer and micro-step of an event of a program.
@@ -98,7 +106,7 @@ class Tracer {
   Tracer(const RankRun& run, const StepProgram& program, const Plan& plan)
       : tape_(run.recording().tape),
         program_(program),
-        places_(places_of(program, LoadList(run.recording().condensed).take())) {
+        places_(places_of(program, LoadList(run.recording()).take())) {
     trace_.step = plan.time.step;
     trace_.rank_stage = run.place().stage, trace_.world = plan.strategy.layout.world();
     for (const TimedCall& each : program.calls) trace_.calls.push_back(each.call);

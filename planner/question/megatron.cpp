@@ -155,6 +155,20 @@ MegatronArgument router_type() {
           [](const M& options) { return options.router_in_fp32 ? Value("fp32") : std::nullopt; }};
 }
 
+/// --pipeline-model-parallel-layout, of decoder layers.
+MegatronArgument chunk_layout() {
+  return {"pipeline-model-parallel-layout",
+          {"a layout of decoder layers such as Ettt|tt|tt|tL"},
+          [](M& options, std::string_view given) {
+            options.layers_of_chunks = chunk_layers_of(given).value_or(std::vector<std::int64_t>());
+            return !options.layers_of_chunks.empty();
+          },
+          [](const M& options) {
+            return options.layers_of_chunks.empty() ? std::nullopt
+                                                    : Value(chunk_layout_of(options.layers_of_chunks));
+          }};
+}
+
 /// Whole numbers from 1.
 template <auto member>
 MegatronArgument numbers(std::string_view name) {
@@ -263,6 +277,10 @@ const std::vector<MegatronArgument>& megatron_arguments() {
       fraction<&M::offload_fraction>("optimizer-offload-fraction"),
       number<&M::first_stage_layers>("decoder-first-pipeline-num-layers"),
       number<&M::last_stage_layers>("decoder-last-pipeline-num-layers"),
+      chunk_layout(),
+      number<&M::group_of_micro_batches>("microbatch-group-size-per-virtual-pipeline-stage"),
+      flag<&M::overlaps_transfers, false>("no-overlap-p2p-communication"),
+      flag<&M::overlaps_warmup_and_flush>("overlap-p2p-communication-warmup-flush"),
       choice_or_none<&M::recompute_method>("recompute-method"),
       number<&M::recomputed_layers>("recompute-num-layers"),
       names<&M::recomputed_modules>("recompute-modules"),

@@ -130,6 +130,17 @@ struct MegatronOptions {
   std::int64_t first_stage_layers{}, last_stage_layers{};
   /// The embedding, and the loss, count as a layer where layers are divided among stages.
   bool counts_embedding{}, counts_loss{};
+  /// Layers of each chunk of the model in order (--pipeline-model-parallel-layout); empty: as many as others.
+  std::vector<std::int64_t> layers_of_chunks;
+  // Of the interleaved schedule (virtual stages):
+  bool overlaps_transfers{true};     ///< stages exchange hidden states beside computation
+  bool overlaps_warmup_and_flush{};  ///< also where forwards or backwards alone run
+  /// --microbatch-group-size-per-virtual-pipeline-stage: micro-batches that a chunk of layers runs before the
+  /// next does; 0: as many as stages.
+  std::int64_t group_of_micro_batches{};
+  [[nodiscard]] std::int64_t micro_batch_group(std::int64_t stages) const {
+    return group_of_micro_batches > 0 ? group_of_micro_batches : stages;
+  }
   bool operator==(const MegatronOptions&) const = default;
   auto operator<=>(const MegatronOptions&) const = default;
 
@@ -143,6 +154,14 @@ struct MegatronOptions {
 
 /// Returns how many layers full recompute computes again together; 1 but under the method "uniform".
 [[nodiscard]] std::int64_t grouped_layers(const MegatronOptions& options);
+
+/// Returns the layers of each chunk of --pipeline-model-parallel-layout: "Et*3|(tt|)*2,tL" has 3, 2, 2 and 1.
+/// Embedding (E) and loss (L) stand first and last; other layers than decoder layers (t) are not planned:
+/// nothing is returned. Source: Megatron-Core 0.19.2 core/transformer/pipeline_parallel_layer_layout.py
+/// PipelineParallelLayerLayout.parse_str_to_list.
+[[nodiscard]] std::optional<std::vector<std::int64_t>> chunk_layers_of(std::string_view layout);
+/// Returns a layout of these layers, "Ettt|tt|tt|tL".
+[[nodiscard]] std::string chunk_layout_of(const std::vector<std::int64_t>& layers);
 
 /// MegatronArgument is one of Megatron's arguments, as its command line spells it, without dashes.
 struct MegatronArgument {

@@ -20,6 +20,7 @@ struct SearchSpace {
   std::vector<std::int64_t> tensor_parallel;
   std::vector<std::int64_t> sequence_parallel, context_parallel;  ///< empty: 1
   std::vector<std::int64_t> pipeline_parallel;                    ///< stages; empty: the search's choice
+  std::vector<std::int64_t> virtual_stages{};  ///< chunks of layers on each stage; empty: 1
   /// Ranks that divide a layer's experts; empty: under Megatron-Core the search's choice, else 1.
   std::vector<std::int64_t> expert_parallel;
   std::vector<std::int64_t> expert_tensor_parallel{};  ///< ranks that divide each expert's tensors; empty: 1

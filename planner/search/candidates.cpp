@@ -70,25 +70,43 @@ std::vector<std::int64_t> expert_parallel_degrees(const Question& q, std::int64_
   return degrees;
 }
 
+namespace {
+
+std::vector<std::int64_t> degrees(const std::vector<std::int64_t>& given) {
+  return given.empty() ? std::vector<std::int64_t>{1} : given;
+}
+
+/// Returns the stages with the chunks of layers that each holds. Of several numbers of stages, one has no
+/// chunks.
+std::vector<ParallelLayout> pipelines(const Question& q) {
+  const std::vector<std::int64_t> stages = pipeline_degrees(q);
+  std::vector<ParallelLayout> all;
+  for (const std::int64_t pipeline : stages)
+    for (const std::int64_t chunks : degrees(q.space.virtual_stages))
+      if (pipeline > 1 || chunks == 1 || stages.size() == 1)
+        all.push_back({.pipeline = pipeline, .virtual_stages = chunks});
+  return all;
+}
+
+}  // namespace
+
 std::vector<ParallelLayout> layouts(const Question& q) {
-  const auto degrees = [](const std::vector<std::int64_t>& given) {
-    return given.empty() ? std::vector<std::int64_t>{1} : given;
-  };
   std::vector<ParallelLayout> all;
   for (const std::int64_t tensor : tensor_parallel_degrees(q))
-    for (const std::int64_t pipeline : pipeline_degrees(q))
+    for (const ParallelLayout& pipeline : pipelines(q))
       for (const std::int64_t sequence : degrees(q.space.sequence_parallel))
         for (const std::int64_t context : degrees(q.space.context_parallel)) {
           const bool both_open = q.space.sequence_parallel.size() > 1 || q.space.context_parallel.size() > 1;
           if (sequence > 1 && context > 1 && both_open) continue;
-          for (const std::int64_t expert : expert_parallel_degrees(q, pipeline))
+          for (const std::int64_t expert : expert_parallel_degrees(q, pipeline.pipeline))
             for (const std::int64_t of_experts : degrees(q.space.expert_tensor_parallel))
               for (const std::int64_t replicate : degrees(q.space.replicas))
                 all.push_back(ParallelLayout{.tensor = tensor,
                                              .sequence = sequence,
                                              .context = context,
                                              .replicate = replicate,
-                                             .pipeline = pipeline,
+                                             .pipeline = pipeline.pipeline,
+                                             .virtual_stages = pipeline.virtual_stages,
                                              .expert = expert,
                                              .expert_tensor = of_experts,
                                              .data_before_expert = q.space.data_before_expert}
@@ -122,8 +140,9 @@ Strategy strategy_of(const Question& q, const ParallelLayout& layout, int stage,
     megatron->sequence_parallel = megatron->sequence_parallel && layout.tensor > 1;
     megatron->overlap_param_gather = megatron->overlap_param_gather && stage == 1;
     fit_to_experts(*megatron, q.model.shape);
-    const std::int64_t layers = q.model.shape.layers, stages = layout.pipeline;
-    if (layers % stages != 0 && divides_with_ends(layers, stages))
+    const std::int64_t layers = q.model.shape.layers, stages = layout.pipeline * layout.virtual_stages;
+    const bool is_open = megatron->layers_of_chunks.empty();
+    if (is_open && layers % stages != 0 && divides_with_ends(layers, stages))
       megatron->counts_embedding = megatron->counts_loss = true;
   }
   return {
@@ -144,6 +163,7 @@ SearchSpace pinned_to(SearchSpace space, const Strategy& s) {
   space.sequence_parallel = {s.layout.sequence};
   space.context_parallel = {s.layout.context};
   space.pipeline_parallel = {s.layout.pipeline};
+  space.virtual_stages = {s.layout.virtual_stages};
   if (s.megatron) space.megatron = *s.megatron;
   space.expert_parallel = {s.layout.expert};
   space.expert_tensor_parallel = {s.layout.expert_tensor};
@@ -233,6 +253,10 @@ bool worth_trying(const Question& q, const Strategy& s, bool is_legal) {
   return !open_degree || s.layout.tensor == 1 || (is_legal && s.zero_stage < 3);
 }
 
+std::vector<std::string> why_illegal(const Question& q, const Strategy& s) {
+  return zplan::why_illegal(q.model, q.training, s, {q.cluster.gpus, q.cluster.gpus_per_node});
+}
+
 /// Throws that no combination is legal, with each reason once and a combination that it rules out.
 [[noreturn]] void fail_without_candidates(const Candidates& found, Framework framework) {
   std::set<std::string_view> told;
@@ -256,12 +280,10 @@ Candidates candidates(const Question& q) {
     for (const int stage : stages(q))
       for (const Offload offload : offloads(q)) {
         Strategy s = strategy_of(q, layout, stage, offload);
-        s.micro_batch_size = q.space.micro_batch_size.value_or(1);
-        std::vector<std::string> reasons =
-            why_illegal(q.model, q.training, s, {q.cluster.gpus, q.cluster.gpus_per_node});
+        const auto mismatch = set_batch(q, s, q.space.micro_batch_size.value_or(1));
+        std::vector<std::string> reasons = why_illegal(q, s);
         if (!worth_trying(q, s, reasons.empty())) continue;
         for (std::string& each : why_not_on(q.cluster, s)) reasons.push_back(std::move(each));
-        const auto mismatch = set_batch(q, s, q.space.micro_batch_size.value_or(1));
         // The largest micro-batch is found later, among those that make the global batch.
         const bool found_later =
             !q.space.micro_batch_size && q.space.global_batch_size.value_or(0) % s.layout.data_ranks() == 0;
@@ -307,7 +329,9 @@ std::optional<std::int64_t> largest_micro_batch(const Question& q, PlanContext& 
   const std::int64_t most = std::max<std::int64_t>(1, kMostTokens / q.training.sequence_length);
   const auto fits = [&](std::int64_t micro_batch) {
     Strategy s = strategy;
-    return !set_batch(q, s, micro_batch) && context.outline(s).fits;
+    if (set_batch(q, s, micro_batch)) return false;
+    // Chunks of layers need a number of micro-batches that stages can share out.
+    return (s.layout.virtual_stages == 1 || why_illegal(q, s).empty()) && context.outline(s).fits;
   };
   if (q.space.global_batch_size) return largest_divisor_that_fits(q, strategy, most, fits);
   const std::int64_t fit = first_that(most, [&](std::int64_t index) { return !fits(index + 1); });

@@ -232,8 +232,7 @@ void Explorer::screen(std::size_t index) {
   report.states = family.states();
   if (report.states > available_memory()) return;
   std::vector<Estimate>& all = screened_[index];
-  for (const Batches& each :
-       batches(scope_, report.name.strategy.layout.data_ranks(), question_.training.rollout.mini_batches)) {
+  for (const Batches& each : batches(plans_of(report.name).question, scope_, report.name.strategy)) {
     if (each.micro_batch_sizes.empty()) {
       climb(family, each.accumulation, all);
       continue;

@@ -58,10 +58,22 @@ void add_variants(const Question& q, const Scope& scope, const FamilyName& name,
   }
 }
 
+std::vector<std::string> why_illegal_by_batch(const Question& q, Strategy strategy,
+                                              std::int64_t micro_batches) {
+  strategy.gradient_accumulation_steps = micro_batches;
+  return why_illegal(q.model, q.training, strategy, {q.cluster.gpus, q.cluster.gpus_per_node});
+}
+
+/// Chunks of layers take a group of micro-batches at a time.
+std::int64_t fewest_micro_batches(const Strategy& strategy) {
+  return strategy.layout.virtual_stages == 1 ? 1
+                                             : strategy.megatron->micro_batch_group(strategy.layout.pipeline);
+}
+
 void add_strategy(const Question& q, const Scope& scope, const FamilyName& name,
                   std::vector<FamilyReport>& all) {
-  const World world{q.cluster.gpus, q.cluster.gpus_per_node};
-  std::vector<std::string> reasons = why_illegal(q.model, q.training, name.strategy, world);
+  std::vector<std::string> reasons =
+      why_illegal_by_batch(q, name.strategy, fewest_micro_batches(name.strategy));
   for (std::string& each : why_not_on(q.cluster, name.strategy)) reasons.push_back(std::move(each));
   const std::int64_t ranks = name.strategy.layout.data_ranks(), parts = q.training.rollout.mini_batches;
   if (reasons.empty() && batches(scope, ranks).empty())
@@ -70,6 +82,9 @@ void add_strategy(const Question& q, const Scope& scope, const FamilyName& name,
   else if (reasons.empty() && batches(scope, ranks, parts).empty())
     reasons.push_back(fmt::format(
         "no accumulation that is open makes {} whole mini-batches: --mini-batches, --grad-accum", parts));
+  else if (reasons.empty() && batches(q, scope, name.strategy).empty())
+    reasons.push_back(fmt::format("no accumulation that is open makes micro-batches for {} virtual stages",
+                                  name.strategy.layout.virtual_stages));
   if (reasons.empty()) return add_variants(q, scope, name, all);
   all.push_back({.name = name,
                  .outcome = FamilyOutcome::illegal,
@@ -89,6 +104,15 @@ std::int64_t micro_batch_step(std::size_t index) {
 std::vector<Batches> batches(const Scope& scope, std::int64_t data_parallel, std::int64_t mini_batches) {
   std::vector<Batches> all = all_batches(scope, data_parallel);
   std::erase_if(all, [&](const Batches& each) { return each.accumulation % mini_batches != 0; });
+  return all;
+}
+
+std::vector<Batches> batches(const Question& q, const Scope& scope, const Strategy& strategy) {
+  std::vector<Batches> all = batches(scope, strategy.layout.data_ranks(), q.training.rollout.mini_batches);
+  if (strategy.layout.virtual_stages > 1)
+    std::erase_if(all, [&](const Batches& each) {
+      return !why_illegal_by_batch(q, strategy, each.accumulation).empty();
+    });
   return all;
 }
 

@@ -20,6 +20,10 @@ struct Batches {
 /// `mini_batches`; none where they cannot make the global batch.
 [[nodiscard]] std::vector<Batches> batches(const Scope& scope, std::int64_t data_parallel,
                                            std::int64_t mini_batches = 1);
+/// Returns those of a strategy that its stages can run: chunks of layers (virtual stages) do not take every
+/// number of micro-batches.
+[[nodiscard]] std::vector<Batches> batches(const Question& question, const Scope& scope,
+                                           const Strategy& strategy);
 
 /// Returns the families of a question in the order in which they are tried; those that cannot be trained have
 /// the outcome `illegal`.

@@ -150,6 +150,7 @@ Question pinned_to(Question question, const Family& family) {
   question.space.expert_parallel = {family.of_model.expert};
   question.space.expert_tensor_parallel = {family.of_model.expert_tensor};
   question.space.pipeline_parallel = {family.of_model.pipeline};
+  question.space.virtual_stages = {family.of_model.virtual_stages};
   question.space.offloads = {{family.offload_optimizer, family.offload_parameters}};
   return question;
 }

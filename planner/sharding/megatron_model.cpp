@@ -210,25 +210,39 @@ Model megatron_model(const Model& model, const ParallelLayout& layout, std::int6
   return made;
 }
 
-LayerRange megatron_stage_layers(std::int64_t layers, std::int64_t stages, std::int64_t stage,
-                                 const MegatronOptions& options) {
+namespace {
+
+/// Layers of the whole of stage `stage`, where the first or the last has a number of its own.
+std::int64_t uneven_layers(std::int64_t layers, std::int64_t stages, std::int64_t stage,
+                           const MegatronOptions& options) {
   const std::int64_t first = options.first_stage_layers, last = options.last_stage_layers;
-  std::int64_t begin = 0, count = 0;
-  for (std::int64_t each = 0; each <= stage; ++each) {
-    begin += count;
-    const bool is_first = each == 0, is_last = each + 1 == stages;
-    if (first > 0 || last > 0) {
-      const std::int64_t between = stages - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0);
-      count = is_first && first > 0 ? first
-              : is_last && last > 0 ? last
-                                    : (layers - first - last) / std::max<std::int64_t>(between, 1);
-      continue;
-    }
-    const std::int64_t slots =
-        (layers + (options.counts_embedding ? 1 : 0) + (options.counts_loss ? 1 : 0)) / stages;
-    count = slots - (is_first && options.counts_embedding ? 1 : 0) - (is_last && options.counts_loss ? 1 : 0);
-  }
-  return {begin, std::min(begin + count, layers)};
+  if (stage == 0 && first > 0) return first;
+  if (stage + 1 == stages && last > 0) return last;
+  const std::int64_t between = stages - (first > 0 ? 1 : 0) - (last > 0 ? 1 : 0);
+  return (layers - first - last) / std::max<std::int64_t>(between, 1);
+}
+
+/// Layers of chunk `place` of all chunks of the model, in order.
+std::int64_t chunk_size(std::int64_t layers, const ParallelLayout& layout, std::int64_t place,
+                        const MegatronOptions& options) {
+  const std::int64_t stages = layout.pipeline, chunks = stages * layout.virtual_stages;
+  const std::vector<std::int64_t>& given = options.layers_of_chunks;
+  if (!given.empty()) return place < std::ssize(given) ? given[static_cast<std::size_t>(place)] : 0;
+  if (options.first_stage_layers > 0 || options.last_stage_layers > 0)
+    return uneven_layers(layers, stages, place % stages, options) / layout.virtual_stages;
+  const std::int64_t all = layers + (options.counts_embedding ? 1 : 0) + (options.counts_loss ? 1 : 0);
+  return all / chunks - (place == 0 && options.counts_embedding ? 1 : 0) -
+         (place + 1 == chunks && options.counts_loss ? 1 : 0);
+}
+
+}  // namespace
+
+LayerRange megatron_layers(std::int64_t layers, const ParallelLayout& layout, std::int64_t stage,
+                           std::int64_t chunk, const MegatronOptions& options) {
+  const std::int64_t place = chunk * layout.pipeline + stage;
+  std::int64_t first = 0;
+  for (std::int64_t each = 0; each < place; ++each) first += chunk_size(layers, layout, each, options);
+  return {first, std::min(first + chunk_size(layers, layout, place, options), layers)};
 }
 
 }  // namespace zplan

@@ -21,11 +21,13 @@ namespace zplan {
 [[nodiscard]] Model megatron_model(const Model& model, const ParallelLayout& layout,
                                    std::int64_t predictions = 0);
 
-/// Returns the layers of stage `stage` of `stages`. Embedding and loss may count as layers, and the first and
-/// the last stage may have a number of their own. Source: Megatron-Core 0.19.2
+/// Returns the layers of chunk `chunk` of stage `stage`. Chunks follow each other in the model as their
+/// numbers do, those of one number in the order of stages. Embedding and loss may count as layers, the first
+/// and the last stage may have a number of their own, or each chunk may. Source: Megatron-Core 0.19.2
 /// core/transformer/transformer_block.py get_num_layers_to_build, transformer_layer.py
 /// get_transformer_layer_offset.
-[[nodiscard]] LayerRange megatron_stage_layers(std::int64_t layers, std::int64_t stages, std::int64_t stage,
-                                               const MegatronOptions& options);
+[[nodiscard]] LayerRange megatron_layers(std::int64_t layers, const ParallelLayout& layout,
+                                         std::int64_t stage, std::int64_t chunk,
+                                         const MegatronOptions& options);
 
 }  // namespace zplan

@@ -14,25 +14,59 @@ LayerRange stage_layers(std::int64_t layers, std::int64_t stages, std::int64_t s
   return {first, first + each + (stage < over ? 1 : 0)};
 }
 
+std::vector<LayerRange> chunk_layers(std::int64_t layers, const Strategy& strategy, std::int64_t stage) {
+  const ParallelLayout& layout = strategy.layout;
+  if (layout.pipeline == 1) return {{0, layers}};
+  if (!strategy.megatron) return {stage_layers(layers, layout.pipeline, stage)};
+  std::vector<LayerRange> all;
+  for (std::int64_t i = 0; i < layout.virtual_stages; ++i)
+    all.push_back(megatron_layers(layers, layout, stage, i, *strategy.megatron));
+  return all;
+}
+
 namespace {
 
-/// Makes one layer of each `together` that follow each other; the last may have fewer.
-void group_layers(Inventory& inventory, std::int64_t together) {
-  if (together == 1) return;
-  const std::vector<LayerKind> kinds = std::exchange(inventory.kinds, {});
+/// Returns how many layers of the model are one of the tape's: Megatron's full recompute computes some
+/// together.
+std::int64_t layers_together(const Strategy& strategy) {
+  return strategy.megatron ? grouped_layers(*strategy.megatron) : 1;
+}
+
+/// Leaves the layers of `chunks`, of which each `together` that follow each other become one; the last of a
+/// chunk may have fewer.
+void keep_layers(Inventory& inventory, const std::vector<LayerRange>& chunks, std::int64_t together) {
+  const std::vector<LayerKind> kinds = inventory.kinds;
   const std::vector<std::size_t> layers = std::exchange(inventory.layers, {});
-  for (std::size_t first = 0; first < layers.size(); first += static_cast<std::size_t>(together)) {
-    LayerKind group;
-    const std::size_t end = std::min(layers.size(), first + static_cast<std::size_t>(together));
-    for (std::size_t i = first; i < end; ++i) {
-      const LayerKind& each = kinds[layers[i]];
-      group.name = each.name;
-      group.tensors.insert(group.tensors.end(), each.tensors.begin(), each.tensors.end());
+  if (together > 1) inventory.kinds.clear();
+  for (const LayerRange& chunk : chunks)
+    for (std::int64_t first = chunk.first; first < chunk.end; first += together) {
+      if (together == 1) {
+        inventory.layers.push_back(layers[static_cast<std::size_t>(first)]);
+        continue;
+      }
+      LayerKind group;
+      for (std::int64_t i = first; i < std::min(chunk.end, first + together); ++i) {
+        const LayerKind& each = kinds[layers[static_cast<std::size_t>(i)]];
+        group.name = each.name;
+        group.tensors.insert(group.tensors.end(), each.tensors.begin(), each.tensors.end());
+      }
+      auto at = std::ranges::find(inventory.kinds, group);
+      if (at == inventory.kinds.end()) at = inventory.kinds.insert(at, std::move(group));
+      inventory.layers.push_back(static_cast<std::size_t>(at - inventory.kinds.begin()));
     }
-    auto at = std::ranges::find(inventory.kinds, group);
-    if (at == inventory.kinds.end()) at = inventory.kinds.insert(at, std::move(group));
-    inventory.layers.push_back(static_cast<std::size_t>(at - inventory.kinds.begin()));
-  }
+}
+
+/// Returns the tape's layers of each chunk.
+std::vector<std::int64_t> chunk_sizes(const Model& part, const Strategy& strategy, std::int64_t stage) {
+  std::vector<std::int64_t> sizes;
+  for (const LayerRange& each : chunk_layers(part.shape.layers, strategy, stage))
+    sizes.push_back(divide_up(each.end - each.first, layers_together(strategy)));
+  return sizes;
+}
+
+/// The chunk that holds what stands around the layers of a stage at an end of the pipeline.
+std::size_t end_chunk(const Strategy& strategy, const RankClass& place) {
+  return place.stage == 0 ? 0 : static_cast<std::size_t>(strategy.layout.virtual_stages - 1);
 }
 
 }  // namespace
@@ -41,18 +75,10 @@ Model model_part(const Model& model, const Strategy& strategy, const RankClass& 
   Model part = strategy.megatron ? megatron_model(model, strategy.layout, strategy.megatron->predictions)
                                  : with_local_experts(model, strategy);
   const std::int64_t stages = strategy.layout.pipeline;
-  const std::int64_t together = strategy.megatron ? grouped_layers(*strategy.megatron) : 1;
   Inventory& inventory = part.inventory;
-  if (stages == 1) {
-    group_layers(inventory, together);
-    return part;
-  }
-  const std::int64_t layers = std::ssize(inventory.layers);
-  const LayerRange own = strategy.megatron
-                             ? megatron_stage_layers(layers, stages, place.stage, *strategy.megatron)
-                             : stage_layers(layers, stages, place.stage);
-  inventory.layers = {inventory.layers.begin() + own.first, inventory.layers.begin() + own.end};
-  group_layers(inventory, together);
+  keep_layers(inventory, chunk_layers(std::ssize(inventory.layers), strategy, place.stage),
+              layers_together(strategy));
+  if (stages == 1) return part;
   const bool is_first = place.stage == 0, is_last = place.stage + 1 == stages;
   if (!is_last) inventory.after.clear();
   if (!is_first)
@@ -60,6 +86,33 @@ Model model_part(const Model& model, const Strategy& strategy, const RankClass& 
       return !is_last || !model.shape.tied_embeddings || each.role != TensorRole::token_embedding;
     });
   return part;
+}
+
+std::vector<Model> chunk_models(const Model& part, const Strategy& strategy, const RankClass& place) {
+  std::vector<Model> models;
+  auto next = part.inventory.layers.begin();
+  for (const std::int64_t size : chunk_sizes(part, strategy, place.stage)) {
+    Inventory& inventory = models.emplace_back(part).inventory;
+    inventory.layers = {next, next + size};
+    next += size;
+    if (models.size() - 1 == end_chunk(strategy, place)) continue;
+    inventory.before.clear(), inventory.after.clear();
+  }
+  return models;
+}
+
+RankModel rank_model(const Model& part, const Training& training, const Strategy& strategy,
+                     const RankClass& place) {
+  RankModel made = rank_model(part, training, strategy.layout.tensor, place.tensor);
+  if (strategy.layout.virtual_stages == 1) return made;
+  std::vector<std::int64_t> ends;  // of each chunk's layers among the rank's
+  for (const std::int64_t size : chunk_sizes(part, strategy, place.stage))
+    ends.push_back((ends.empty() ? 0 : ends.back()) + size);
+  for (RankTensor& each : made.tensors)
+    each.chunk = each.layer < 0
+                     ? end_chunk(strategy, place)
+                     : static_cast<std::size_t>(std::ranges::upper_bound(ends, each.layer) - ends.begin());
+  return made;
 }
 
 }  // namespace zplan

@@ -1,6 +1,7 @@
 #pragma once
 // The model as one rank of a tensor-parallel group sees it, before ZeRO divides anything.
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct RankTensor {
   bool packed{};            ///< by bitsandbytes: blocks of packed_blocks
   bool idle{};              ///< it trains, but no gradient reaches it
   bool divided{};           ///< among tensor-parallel ranks
+  std::size_t chunk{};      ///< of those of a stage's layers: 0, but for virtual stages
   bool added{};             ///< peft added it to the model: an adapter
   bool of_values{};         ///< of the model of values that trains beside the policy
   bool tied{};              ///< the head is the same tensor

@@ -111,7 +111,10 @@ MemoryPlan plan_of(const RunResult& run, const RunInputs& inputs, const Cluster&
       plan.host.total = std::max(plan.host.total, run.flattening->on_host * cluster.gpus_per_node);
   }
   plan.timeline = run.timeline;
-  plan.saved_by_layer = saved_by_layer(inputs.recording.condensed);
+  for (std::size_t i = 0; i < inputs.recording.chunks(); ++i) {
+    const std::vector<Bytes> saved = saved_by_layer(inputs.recording.chunk(i).condensed);
+    plan.saved_by_layer.insert(plan.saved_by_layer.end(), saved.begin(), saved.end());
+  }
   return plan;
 }
 

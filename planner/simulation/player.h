@@ -47,7 +47,8 @@ class RunningModules {
 ///   void initialise(), begin_forward(const Slot&), gradient(std::size_t tensor, Device::Block),
 ///   module(const Event&, int layer), end_backward(const Slot&), step(bool first),
 /// and, where it needs them, begin_backward(const Slot&), reduce(const Slot&), section(int layer, bool
-/// backward) and phase(Phase), called where these begin; flattening(): where the GPU decides how it starts.
+/// backward) and phase(Phase), called where these begin; transferred(const Slot&), called behind a transfer;
+/// flattening(): where the GPU decides how it starts.
 template <class Framework>
 class Player {
  public:
@@ -61,11 +62,16 @@ class Player {
     device_.record_requests(inputs.requests);
     if (allocator && !allocator->capacity) device_.keep_trace(inputs.watched);
     const std::int64_t ranks = inputs.step.strategy.layout.token_ranks();
-    add_form(inputs.recording.tape, inputs.step.training.sequence_length / ranks);
+    int first_layer = 0;
+    for (std::size_t i = 0; i < inputs.recording.chunks(); ++i) {
+      const Recording& chunk = inputs.recording.chunk(i);
+      add_form(chunk.tape, chunk.condensed, inputs.step.training.sequence_length / ranks, first_layer);
+      first_layer += static_cast<int>(chunk.tape.layers.size());
+    }
     device_.set_input_unit(token_ids(sequences(), forms_.front().tokens));
     if (inputs.varied == nullptr) return;
     for (const VariedMicroStep& each : *inputs.varied)
-      add_form(each.recording.tape, each.sequence_length / ranks);
+      add_form(each.recording.tape, inputs.recording.condensed, each.sequence_length / ranks, 0);
   }
 
   PhasePeak initialise() {
@@ -126,33 +132,34 @@ class Player {
   // ---- what the tape says
   void section(int layer, bool backward) {
     stop_if_asked();
-    if constexpr (requires { framework_.section(layer, backward); }) framework_.section(layer, backward);
+    if constexpr (requires { framework_.section(layer, backward); })
+      framework_.section(of_rank(layer), backward);
     if (layer >= 0)
       device_.enter(backward ? Phase::backward : Phase::forward,
-                    backward ? "layer backward" : "layer forward", layer);
+                    backward ? "layer backward" : "layer forward", of_rank(layer));
   }
   void allocate(std::int32_t block, Term term, Bytes size) { held(block) = device_.allocate(term, size); }
   void release(std::int32_t block) { device_.release(held(block)); }
   void gradient(int layer, std::int32_t index, std::int32_t block) {
-    framework_.gradient(state_.tensor_of(layer, index), std::exchange(held(block), Device::kNone));
+    framework_.gradient(state_.tensor_of(of_rank(layer), index), std::exchange(held(block), Device::kNone));
   }
   void part_of_gradient(int layer, std::int32_t index, std::int32_t block) {
-    state_.take_gradient(state_.tensor_of(layer, index), std::exchange(held(block), Device::kNone));
+    state_.take_gradient(state_.tensor_of(of_rank(layer), index), std::exchange(held(block), Device::kNone));
   }
   void summed_gradient(int layer, std::int32_t index) {
     if constexpr (requires { framework_.summed_gradient(std::size_t{}); })
-      framework_.summed_gradient(state_.tensor_of(layer, index));
+      framework_.summed_gradient(state_.tensor_of(of_rank(layer), index));
   }
   void delta(const MemoryDelta& delta, std::int32_t number) { device_.delta(delta, number); }
   void gradient(int layer, std::int32_t index, Bytes size, Term term) {
-    framework_.gradient(state_.tensor_of(layer, index), device_.adopt(term, size));
+    framework_.gradient(state_.tensor_of(of_rank(layer), index), device_.adopt(term, size));
   }
   void part_of_gradient(int layer, std::int32_t index, Bytes size, Term term) {
-    state_.take_gradient(state_.tensor_of(layer, index), device_.adopt(term, size));
+    state_.take_gradient(state_.tensor_of(of_rank(layer), index), device_.adopt(term, size));
   }
   void module(const Event& event, int layer) {
-    if (inputs_.requests != nullptr) modules_.follow(event, layer, device_);
-    framework_.module(event, layer);
+    if (inputs_.requests != nullptr) modules_.follow(event, of_rank(layer), device_);
+    framework_.module(event, of_rank(layer));
   }
   void phase(Phase phase) {
     device_.enter(phase, name_of(phase));
@@ -163,18 +170,24 @@ class Player {
     if constexpr (requires { framework_.reference(index); }) framework_.reference(index);
   }
   void communicate(TensorCall call, Bytes size, std::int32_t number) {
-    if (!transfer_) return state_.communicate(call, size, number);
-    const auto stage = static_cast<std::int32_t>(inputs_.place.stage);
-    switch (*transfer_) {
-      case Transfer::receive_hidden:
-        running_->received = state_.receive(call, size, number, stage - 1);
-        return;
-      case Transfer::receive_gradient:
-        running_->received = state_.receive(call, size, number, stage + 1);
-        return;
-      case Transfer::send_hidden: state_.send(call, size, number, stage + 1); return;
-      case Transfer::send_gradient: state_.send(call, size, number, stage - 1); return;
-    }
+    if (transfer_ == nullptr) return state_.communicate(call, size, number);
+    using Kind = Slot::Kind;
+    const bool sends = transfer_->kind == Kind::send_hidden || transfer_->kind == Kind::send_gradient;
+    const bool forward = transfer_->kind == Kind::send_hidden || transfer_->kind == Kind::receive_hidden;
+    const std::int64_t stages = inputs_.step.strategy.layout.pipeline;
+    // The last stage's chunks of layers go on with the first stage's next ones.
+    const auto peer =
+        static_cast<std::int32_t>((inputs_.place.stage + (sends == forward ? 1 : stages - 1)) % stages);
+    const bool over_world = transfer_->over_world && call != TensorCall::stage_sizes;
+    const Phase phase = forward ? Phase::forward : Phase::backward;
+    const Instant through =
+        sends ? state_.send(call, size, number, peer, phase, over_world ? Group::world : Group::pipeline)
+              : state_.receive(call, size, number, peer);
+    if (transfer_->awaited)
+      state_.clock().wait(through, phase);
+    else if (!sends)
+      running_->received = through;
+    transferred_ = size;
   }
   void await(TensorCall call) { state_.await(call); }
   void compute(std::int32_t load) { state_.clock().compute(load); }
@@ -192,10 +205,13 @@ class Player {
   [[nodiscard]] std::int64_t sequences() const {
     return inputs_.step.strategy.micro_batch_size * sequences_per_sample(inputs_.step.training);
   }
-  /// A tape, and the tokens of a sample of its micro-batches on this rank.
+  /// A tape, the tokens of a sample of its micro-batches on this rank, and the place of its first layer among
+  /// the rank's.
   struct Form {
     const Tape* tape{};
+    const CondensedTape* condensed{};
     std::int64_t tokens{};
+    int first_layer{};
     TapeLayout layout;
   };
   /// A micro-batch between the begin of its forward and the end of its backward.
@@ -209,20 +225,25 @@ class Player {
     bool in_flight{};
   };
 
-  void add_form(const Tape& tape, std::int64_t tokens) {
-    forms_.push_back({&tape, tokens, TapeLayout(tape)});
+  void add_form(const Tape& tape, const CondensedTape& condensed, std::int64_t tokens, int first_layer) {
+    forms_.push_back({&tape, &condensed, tokens, first_layer, TapeLayout(tape)});
+  }
+  /// Returns the number among the rank's layers of layer `layer` of the tape that runs.
+  [[nodiscard]] int of_rank(int layer) const {
+    return layer < 0 ? layer : layer + running_->form->first_layer;
   }
   [[nodiscard]] Device::Block& held(std::int32_t block) {
     return running_->blocks[static_cast<std::size_t>(block)];
   }
-  [[nodiscard]] MicroBatch* find_in_flight(std::int64_t micro_batch) {
+  [[nodiscard]] MicroBatch* find_in_flight(const Slot& slot) {
     for (const std::unique_ptr<MicroBatch>& each : micro_batches_)
-      if (each->in_flight && each->micro_batch == micro_batch) return each.get();
+      if (each->in_flight && each->micro_batch == slot.micro_batch && each->form == &forms_[slot.tape])
+        return each.get();
     return nullptr;
   }
   /// Returns the micro-batch of `slot`, which begins where none is in flight under its number.
   MicroBatch& begin_or_find(const Slot& slot) {
-    if (MicroBatch* known = find_in_flight(slot.micro_batch)) return *known;
+    if (MicroBatch* known = find_in_flight(slot)) return *known;
     const auto over = std::find_if(micro_batches_.begin(), micro_batches_.end(),
                                    [](const auto& each) { return !each->in_flight; });
     MicroBatch& made = over != micro_batches_.end() ? **over : *micro_batches_.emplace_back(new MicroBatch);
@@ -250,13 +271,36 @@ class Player {
   void play_step() {
     for (const Round& round : schedule_.rounds) {
       const std::int64_t begun = round.begun();
+      const std::vector<Awaited> awaited = round.steady ? this->awaited() : std::vector<Awaited>{};
       if (begun > 0) begin_round(round, begun);
       for (const Slot& slot : round.slots) play(slot);
+      for (Awaited each : awaited) carry(each, begun);
       if (round.steady) state_.clock().end_repeated(round.repeats);
       // Those still in flight stand for the last ones of all repetitions.
       for (const std::unique_ptr<MicroBatch>& each : micro_batches_)
         each->micro_batch += (round.repeats - 1) * begun;
     }
+  }
+
+  /// What a micro-batch in flight has received, or will have, and waits for.
+  struct Awaited {
+    Slot slot;
+    Instant received;
+  };
+  [[nodiscard]] std::vector<Awaited> awaited() const {
+    std::vector<Awaited> all;
+    for (const std::unique_ptr<MicroBatch>& each : micro_batches_)
+      if (each->in_flight && each->received.number > 0)
+        all.push_back(
+            {{.micro_batch = each->micro_batch, .tape = static_cast<std::size_t>(each->form - forms_.data())},
+             each->received});
+    return all;
+  }
+  /// The next repetition waits for what this one received for it.
+  void carry(Awaited& before, std::int64_t begun) {
+    before.slot.micro_batch += begun;
+    if (const MicroBatch* now = find_in_flight(before.slot))
+      state_.clock().carry(now->received, before.received);
   }
 
   void begin_round(const Round& round, std::int64_t begun) {
@@ -274,32 +318,38 @@ class Player {
   void play(const Slot& slot) {
     using Kind = Slot::Kind;
     if (slot.kind == Kind::step) return step();
-    running_ = device_.out_of_memory() ? find_in_flight(slot.micro_batch) : &begin_or_find(slot);
+    if (slot.kind == Kind::reduce) return reduce(slot);
+    if (slot.kind == Kind::free_sent) return device_.release(sent_);
+    running_ = device_.out_of_memory() ? find_in_flight(slot) : &begin_or_find(slot);
     if (running_ == nullptr) return;
     modules_.begin_pass(device_);
     switch (slot.kind) {
       case Kind::forward: return forward(slot);
       case Kind::backward: return backward(slot);
-      case Kind::reduce:
-        if constexpr (requires { framework_.reduce(slot); }) framework_.reduce(slot);
-        return;
-      case Kind::receive_hidden: return transfer(Transfer::receive_hidden);
-      case Kind::send_hidden: return transfer(Transfer::send_hidden);
-      case Kind::receive_gradient: return transfer(Transfer::receive_gradient);
-      case Kind::send_gradient: return transfer(Transfer::send_gradient);
-      case Kind::weight_gradient:
-      case Kind::step: return;
+      case Kind::receive_hidden: return transfer(Transfer::receive_hidden, slot);
+      case Kind::send_hidden: return transfer(Transfer::send_hidden, slot);
+      case Kind::receive_gradient: return transfer(Transfer::receive_gradient, slot);
+      case Kind::send_gradient: return transfer(Transfer::send_gradient, slot);
+      default: return;
     }
   }
 
-  void transfer(Transfer which) {
-    transfer_ = which;
+  void reduce(const Slot& slot) {
+    device_.enter(Phase::backward, "gradient reduction");
+    if constexpr (requires { framework_.reduce(slot); }) framework_.reduce(slot);
+  }
+
+  void transfer(Transfer which, const Slot& slot) {
+    transfer_ = &slot;
     if (condensed_)
-      play_transfer(inputs_.recording.condensed, which, *this);
+      play_transfer(*running_->form->condensed, which, *this);
     else
       play_transfer(*running_->form->tape, running_->form->layout, which, *this);
-    transfer_.reset();
+    transfer_ = nullptr;
+    if (which == Transfer::send_hidden && slot.kept)
+      sent_ = device_.allocate(Term::layer_working_set, transferred_);
     if (which == Transfer::send_gradient) running_->in_flight = false;
+    if constexpr (requires { framework_.transferred(slot); }) framework_.transferred(slot);
   }
 
   void forward(const Slot& slot) {
@@ -309,7 +359,7 @@ class Player {
     framework_.begin_forward(slot);
     state_.clock().wait(std::exchange(running_->received, {}), Phase::forward);
     if (condensed_)
-      play_forward(inputs_.recording.condensed, *this);
+      play_forward(*form.condensed, *this);
     else
       play_forward(*form.tape, form.layout, *this);
   }
@@ -319,7 +369,7 @@ class Player {
     if constexpr (requires { framework_.begin_backward(slot); }) framework_.begin_backward(slot);
     state_.clock().wait(std::exchange(running_->received, {}), Phase::backward);
     if (condensed_)
-      play_backward(inputs_.recording.condensed, *this);
+      play_backward(*form.condensed, *this);
     else
       play_backward(*form.tape, form.layout, *this);
     modules_.begin_pass(device_);
@@ -349,7 +399,9 @@ class Player {
   std::vector<Form> forms_;                                 ///< of the longest samples, then others
   std::vector<std::unique_ptr<MicroBatch>> micro_batches_;  ///< those over are used again
   MicroBatch* running_{};
-  std::optional<Transfer> transfer_;  ///< that runs
+  const Slot* transfer_{};             ///< that runs
+  Bytes transferred_;                  ///< by the last transfer
+  Device::Block sent_{Device::kNone};  ///< what a send kept
   RunningModules modules_;
   bool stepped_{}, condensed_{};
 };

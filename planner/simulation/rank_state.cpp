@@ -435,9 +435,12 @@ void RankState::communicate(TensorCall call, Bytes size, std::int32_t number) {
   under_way_[static_cast<std::size_t>(call)] = clock_.issue(made, clock_.computed(), number);
 }
 
-Instant RankState::send(TensorCall call, Bytes size, std::int32_t number, std::int32_t peer) {
+Instant RankState::send(TensorCall call, Bytes size, std::int32_t number, std::int32_t peer, Phase phase,
+                        Group group) {
   if (!notes_calls_) return {};
-  const Call made = call_of(call, size);
+  Call made = call_of(call, size);
+  made.group = group, made.group_size = process_group(in().strategy.layout, group).size;
+  made.phase = phase;
   calls_.add(made);
   const Instant sent = clock_.send(made, peer, clock_.computed(), number);
   if (call == TensorCall::stage_sizes) clock_.read_back();  // stages synchronise to read them

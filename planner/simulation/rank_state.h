@@ -92,9 +92,9 @@ class RankState {
   void await(TensorCall call);
   /// A collective within a micro-step; `number` is the tape's for it.
   void communicate(TensorCall call, Bytes size, std::int32_t number);
-  /// Sends hidden states or their gradient to the stage `peer` of a pipeline, once they are computed; returns
-  /// when they are through.
-  Instant send(TensorCall call, Bytes size, std::int32_t number, std::int32_t peer);
+  /// Sends hidden states (forward) or their gradient (backward) to the stage `peer` of a pipeline by the
+  /// communicator of `group`, once they are computed; returns when they are through.
+  Instant send(TensorCall call, Bytes size, std::int32_t number, std::int32_t peer, Phase phase, Group group);
   /// Receives them from there; returns when they are there.
   Instant receive(TensorCall call, Bytes size, std::int32_t number, std::int32_t peer);
   /// One number that the ranks of a group agree on: an overflow flag (one byte) or a gradient norm.

@@ -33,6 +33,15 @@ struct StepInputs {
 struct Recording {
   Tape tape;
   CondensedTape condensed;
+  /// Where a rank holds several chunks of layers (virtual stages): tapes of those that differ from the first
+  /// chunk, whose own `tape` is, and the place of each chunk's among all. Loads of all are in `tape`.
+  std::vector<Recording> others{};
+  std::vector<std::size_t> order{0};
+
+  [[nodiscard]] std::size_t chunks() const { return order.size(); }
+  [[nodiscard]] const Recording& chunk(std::size_t i) const {
+    return order[i] == 0 ? *this : others[order[i] - 1];
+  }
 };
 /// Returns the bytes of one number for each token of a micro-batch on the device, 8 B each.
 [[nodiscard]] inline Bytes token_ids(std::int64_t micro_batch_size, std::int64_t tokens) {

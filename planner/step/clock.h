@@ -34,6 +34,7 @@ struct ClockEvent {
     exchange,   ///< a tensor-parallel call: what is behind it needs its result
     send,       ///< call `index` to rank `peer`, not before instant `instant`; its end is the next instant
     receive,    ///< what `peer` sends next; its arrival is the next instant
+    carry,      ///< instant `index` takes the place of `instant`, for the next repetition
     begin_repeated,  ///< what is from here on
     end_repeated,    ///< to here comes `amount` times, of which one is written down
     end_micro_steps,
@@ -100,6 +101,12 @@ class Clock {
   /// Receives what `peer` sends; returns when it is there.
   [[nodiscard]] Instant receive(const Call& call, std::int32_t peer, std::int32_t exchange) {
     return transfer({.kind = ClockEvent::Kind::receive, .peer = peer}, call, exchange);
+  }
+  /// What waits in a repetition for `before`, an instant of the repetition before, waits for `now` in the
+  /// next.
+  void carry(Instant now, Instant before) {
+    if (number(now) > 0 && number(before) > 0)
+      add({.kind = ClockEvent::Kind::carry, .index = number(now), .instant = number(before)});
   }
   void begin_repeated() { add({.kind = ClockEvent::Kind::begin_repeated}); }
   void end_repeated(std::int64_t times = 1) {

@@ -7,8 +7,20 @@ namespace zplan {
 using Kind = Slot::Kind;
 
 std::int64_t Round::begun() const {
-  return std::count_if(slots.begin(), slots.end(),
-                       [](const Slot& each) { return each.kind == Kind::forward; });
+  const auto first = std::ranges::find(slots, Kind::forward, &Slot::kind);
+  return std::count_if(first, slots.end(), [&](const Slot& each) {
+    return each.kind == Kind::forward && each.tape == first->tape;
+  });
+}
+
+StepSchedule unfolded(const StepSchedule& schedule) {
+  StepSchedule whole;
+  for (const Round& round : schedule.rounds)
+    for (std::int64_t i = 0; i < round.repeats; ++i) {
+      whole.rounds.push_back({.slots = round.slots});
+      for (Slot& slot : whole.rounds.back().slots) slot.micro_batch += i * round.begun();
+    }
+  return whole;
 }
 
 StepSchedule accumulate_gradients(std::int64_t micro_batches) {

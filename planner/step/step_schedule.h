@@ -18,13 +18,22 @@ struct Slot {
     send_hidden,       ///< hidden states to the next stage
     receive_gradient,  ///< the gradient of the hidden states that were sent
     send_gradient,     ///< the gradient of the hidden states that were received
+    free_sent,         ///< frees hidden states that a send kept
     reduce,            ///< reduces gradients, where the framework does not do so behind each backward
     step,              ///< the optimizer step
   };
   Kind kind{Kind::forward};
   std::int64_t micro_batch{};  ///< number within the optimizer step
-  std::size_t tape{};          ///< which of the rank's tapes runs: 0, but for samples of another length
-  bool last{};                 ///< whether no other backward follows before the optimizer step
+  /// Which of the rank's tapes runs: 0, but for samples of another length, and for another of the chunks of
+  /// layers that a rank holds.
+  std::size_t tape{};
+  bool last{};  ///< whether no other backward follows before the optimizer step
+  // Of a transfer:
+  bool awaited{};  ///< computation goes on once it is through; else where it needs what was received
+  /// What was transferred stays allocated: sent hidden states until free_sent, received ones until the
+  /// optimizer step.
+  bool kept{};
+  bool over_world{};  ///< over the communicator of all ranks, not the pipeline's
   bool operator==(const Slot&) const = default;
 
   [[nodiscard]] bool first() const { return micro_batch == 0; }
@@ -37,7 +46,7 @@ struct Round {
   bool steady{};            ///< whether they stand for all rounds like them, even where there is but one
   bool operator==(const Round&) const = default;
 
-  /// Returns how many micro-batches begin in the round.
+  /// Returns how many micro-batches begin in the round, in whichever chunk of layers is the first to run.
   [[nodiscard]] std::int64_t begun() const;
 };
 
@@ -47,6 +56,9 @@ struct StepSchedule {
   std::vector<Round> rounds;
   bool operator==(const StepSchedule&) const = default;
 };
+
+/// Returns the schedule with every repetition written out.
+[[nodiscard]] StepSchedule unfolded(const StepSchedule& schedule);
 
 /// Returns how many micro-batches of a step differ from each other: the first, one that stands for all
 /// between, the last.
@@ -70,5 +82,18 @@ struct StepSchedule {
 /// core/pipeline_parallel/schedules.py forward_backward_pipelining_without_interleaving.
 [[nodiscard]] StepSchedule one_forward_one_backward(std::int64_t stage, std::int64_t stages,
                                                     std::int64_t micro_batches);
+
+/// Interleaving describes an interleaved schedule, in which each stage holds several chunks of layers.
+struct Interleaving {
+  std::int64_t stages{1}, chunks{1}, micro_batches{1};
+  std::int64_t group{1};  ///< micro-batches that a chunk runs before the next chunk does
+  bool overlaps{true};    ///< transfers run beside computation where forwards and backwards alternate
+  bool overlaps_ends{};   ///< elsewhere, too
+};
+
+/// Returns the interleaved 1F1B of stage `stage`; a slot's tape is the chunk. Source: Megatron-Core 0.19.2
+/// core/pipeline_parallel/schedules.py forward_backward_pipelining_with_interleaving, p2p_communication.py
+/// _p2p_ops and _batched_p2p_ops; compared with recorded steps (docs/megatron.md).
+[[nodiscard]] StepSchedule interleaved_one_forward_one_backward(std::int64_t stage, const Interleaving& of);
 
 }  // namespace zplan

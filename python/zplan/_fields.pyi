@@ -1168,6 +1168,8 @@ class Strategy(Value):
     context_parallel: int = 1
     # stages that divide the layers, under Megatron-Core; absent: 1
     pipeline_parallel: int = 1
+    # chunks of layers on each pipeline stage, under Megatron-Core; absent: 1
+    virtual_stages: int = 1
     # arguments of Megatron-Core that are set, by its own names without dashes, NAME or NAME=VALUE; absent: another framework
     megatron: tuple[str, ...] = ()
     # copies of what FSDP2 shards (hybrid sharding); absent: 1

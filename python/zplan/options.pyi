@@ -111,6 +111,7 @@ class _OfPlanSearchCompareHardwareCompareFitLint(TypedDict, total=False):
 class _OfPlanSearchHardwareCompareFitCheck(TypedDict, total=False):
     zero: Integers
     pp: Integers
+    vpp: Integers
     megatron: str
     cp: Integers
     ep: Integers

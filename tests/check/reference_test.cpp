@@ -73,6 +73,8 @@ TEST(References, AreReadWhole) {
       {"fsdp1/steps.json", Kind::step, 10},
       {"megatron/steps.json", Kind::step, 198},
       {"megatron/schedules.json", Kind::schedule, 198},
+      {"megatron/virtual_steps.json", Kind::step, 35},
+      {"megatron/virtual_schedules.json", Kind::schedule, 35},
       {"megatron/mixtures_steps.json", Kind::step, 61},
       {"megatron/mixtures_schedules.json", Kind::schedule, 61},
       {"litgpt/memory.json", Kind::measurement, 15},
@@ -610,6 +612,20 @@ TEST(References, MegatronMixturesAreAsRecorded) {
     in_order += predict_calls(*each.setup) == std::get<MeasuredSchedule>(each.measured).sequence ? 1U : 0U;
   }
   EXPECT_GE(in_order, 50U);  // repeated micro-batches of a pipeline are listed once
+}
+
+// The same of stages that hold several chunks of layers, and of layouts of their own.
+TEST(References, MegatronVirtualStagesAreAsRecorded) {
+  const std::vector<double> held = errors_of("megatron/virtual_steps.json", Statistic::held, 0.00001);
+  const std::vector<double> peaks = errors_of("megatron/virtual_steps.json", Statistic::requested, 0.001);
+  ASSERT_EQ(held.size(), 35U);
+  ASSERT_EQ(peaks.size(), 35U);
+  EXPECT_LE(peaks[peaks.size() / 2], 0.0001);
+  for (const Case& each : reference("megatron/virtual_schedules.json")) {
+    const Record record = judge(each).front();
+    EXPECT_TRUE(record.exact) << each.id;
+    EXPECT_EQ(record.part, "") << each.id;
+  }
 }
 
 // Runs that DeepSpeed refused are refused with its own words.

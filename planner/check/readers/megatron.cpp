@@ -79,6 +79,8 @@ bool is_read_elsewhere(const std::string& name) {
                                             "add-qkv-bias",
                                             "optimizer",
                                             "clip-grad",
+                                            "num-virtual-stages-per-pipeline-rank",
+                                            "num-layers-per-virtual-pipeline-stage",
                                             "num-experts",
                                             "moe-router-topk",
                                             "moe-ffn-hidden-size",
@@ -196,10 +198,24 @@ MegatronOptions options_of(const Arguments& args, MegatronCommand& command) {
   return options;
 }
 
+/// Returns the chunks of layers on each of `stages` stages. Source: Megatron-Core 0.19.2
+/// training/arguments.py validate_args.
+std::int64_t virtual_stages(const Arguments& args, std::int64_t stages) {
+  if (const auto layers = chunk_layers_of(args.text("pipeline-model-parallel-layout")))
+    return std::max<std::int64_t>(std::ssize(*layers) / stages, 1);
+  const std::int64_t of_chunk = args.number("num-layers-per-virtual-pipeline-stage", 0);
+  if (of_chunk == 0) return args.number("num-virtual-stages-per-pipeline-rank", 1);
+  std::int64_t layers = args.number("num-layers", 0);
+  for (const char* end : {"account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split"})
+    layers += args.has(end) ? 1 : 0;
+  return std::max<std::int64_t>(1, layers / stages / of_chunk);
+}
+
 ParallelLayout layout_of(const Arguments& args, std::int64_t world) {
   ParallelLayout layout{.tensor = args.number("tensor-model-parallel-size", 1),
                         .context = args.number("context-parallel-size", 1),
                         .pipeline = args.number("pipeline-model-parallel-size", 1)};
+  layout.virtual_stages = virtual_stages(args, layout.pipeline);
   if (args.has("num-experts")) {
     layout.expert = args.number("expert-model-parallel-size", 1);
     layout.expert_tensor = args.number("expert-tensor-parallel-size", layout.tensor);
@@ -229,7 +245,6 @@ std::optional<Setup> setup_of(const JsonReader& row, Skip& skip) {
     return std::nullopt;
   }
   const auto size = [&](const char* key) { return sizes.at(key).integer(1, kMostRanks); };
-  if (size("vpp") > 1) skip.add("virtual stages");
   const std::int64_t world = size("tp") * size("pp") * size("cp") * size("dp");
   MegatronCommand command = read_megatron_command(
       options.at("args").text(), options.at("vocab").integer(1, kMostBytes), world, row.place());
@@ -271,9 +286,12 @@ std::optional<Operation> operation_of(const std::string& name) {
   return parse_name<Operation>("op", name);
 }
 
-/// Returns the planner's phase of an operation: gradients that are reduced behind the backward belong to it.
+/// Returns the planner's phase of an operation: gradients that are reduced behind a backward belong to it,
+/// and weights that are gathered between passes to the forward.
 Phase phase_of(Operation operation, const std::string& name) {
-  return operation == Operation::reduce_scatter && name == "between" ? Phase::backward : phase_at(name);
+  if (name == "between" && operation == Operation::reduce_scatter) return Phase::backward;
+  if (name == "between" && operation == Operation::all_gather) return Phase::forward;
+  return phase_at(name);
 }
 
 /// Returns a sum over the step: [op, dtype, group, size, phase, count, elements in, elements out]; nothing
@@ -291,34 +309,48 @@ std::optional<CallTally> summed_call(const JsonReader& list) {
                    .elements = Elements(number(*operation == Operation::all_gather ? 7 : 6))};
 }
 
-/// True if a stage sends to its neighbour: the call's group, its third field, is a pipeline.
+/// True if stages of a pipeline exchange data by the call, over whichever communicator.
 bool is_between_stages(const JsonReader& call) {
-  return call.items()[0].text() == "isend" && call.items()[2].text() == "pp";
+  return call.items()[0].text() == "isend" && call.items()[2].text() != "cp";
 }
 
-/// Stages send hidden states forward and their gradients back between the passes, as many of one as of the
-/// other.
-void add_sends(const JsonReader& row, CallTally all, std::vector<CallTally>& calls) {
+/// Stages send hidden states forward and their gradients back between the passes: one for each micro-batch
+/// and chunk of layers, but for the first and the last chunk of the model.
+void add_sends(const JsonReader& row, const CallTally& all, std::vector<CallTally>& calls) {
   const std::int64_t stages = row.at("sizes").at("pp").integer(1, kMostRanks);
+  const std::int64_t chunks = row.at("sizes").at("vpp").integer(1, kMostRanks);
   const std::int64_t stage = row.at("coordinates").at("pp").integer(0, kMostRanks);
-  const bool forward = stage + 1 < stages, backward = stage > 0;
-  if (forward && backward) all.count /= 2, all.elements = Elements(all.elements.value / 2);
-  for (const Phase each : {Phase::forward, Phase::backward}) {
-    if (!(each == Phase::forward ? forward : backward)) continue;
-    all.phase = each;
-    calls.push_back(all);
+  const std::int64_t forward = chunks - (stage + 1 == stages ? 1 : 0),
+                     backward = chunks - (stage == 0 ? 1 : 0);
+  for (const auto& [phase, sent] : {std::pair(Phase::forward, forward), {Phase::backward, backward}}) {
+    if (sent == 0) continue;
+    CallTally part = all;
+    part.phase = phase;
+    part.count = all.count * sent / (forward + backward);
+    part.elements = Elements(all.elements.value * sent / (forward + backward));
+    calls.push_back(std::move(part));
   }
+}
+
+/// Returns the pass whose result a stage sends to rank `peer`: the stage behind gets hidden states, that
+/// before gradients. Where stages hold several chunks of layers, the first stage is behind the last; of two
+/// stages each is both.
+Phase sent_by(const JsonReader& row, std::int64_t peer) {
+  const JsonReader sizes = row.at("sizes");
+  const auto size = [&](const char* key) { return sizes.at(key).integer(1, kMostRanks); };
+  const std::int64_t stages = size("pp"), stage = row.at("coordinates").at("pp").integer(0, stages - 1);
+  const std::int64_t behind = size("vpp") > 1 ? (stage + 1) % stages : stage + 1;
+  return peer / (size("tp") * size("cp") * size("dp")) == behind ? Phase::forward : Phase::backward;
 }
 
 /// Returns the calls in order of issue: `order` lists phases with the number of a pattern, a list of [op,
 /// dtype, group, elements in, elements out, async, times, …]; a send's last entry names the peer, which is
-/// behind the rank where hidden states are sent.
+/// at the stage behind where hidden states are sent.
 std::vector<CallTally> sequence_of(const JsonReader& row) {
   std::map<std::string, std::int64_t> sizes;
   for (const JsonReader& each : row.at("collectives").items())
     sizes[each.items()[2].text()] = each.items()[3].integer(1, kMostRanks);
   const std::vector<JsonReader> patterns = row.at("patterns").items();
-  const std::int64_t rank = row.at("options").at("rank").integer(0, kMostRanks);
   std::vector<CallTally> sequence;
   for (const JsonReader& entry : row.at("order").items()) {
     const std::string label = entry.items()[0].text(), phase = label.substr(0, label.find('.'));
@@ -337,8 +369,7 @@ std::vector<CallTally> sequence_of(const JsonReader& row) {
                      .count = number(6),
                      .elements = Elements(number(*operation == Operation::all_gather ? 4 : 3) * number(6))};
       if (is_between_stages(each) && fields.back().raw().is_object())
-        call.phase =
-            fields.back().at("peer").integer(0, kMostRanks) > rank ? Phase::forward : Phase::backward;
+        call.phase = sent_by(row, fields.back().at("peer").integer(0, kMostRanks));
       append_folded(sequence, std::move(call));
     }
   }
@@ -391,6 +422,8 @@ std::vector<Case> read_megatron_schedules(const JsonReader& rows) {
           schedule.calls.push_back(*std::move(call));
       }
     schedule.sequence = sequence_of(row);
+    schedule.undirected = row.at("sizes").at("pp").integer(1, kMostRanks) == 2 &&
+                          row.at("sizes").at("vpp").integer(1, kMostRanks) > 1;
     cases.push_back(row_case(row, std::move(schedule), Kind::schedule));
   }
   return cases;

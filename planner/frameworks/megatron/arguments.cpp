@@ -42,6 +42,8 @@ std::vector<Argument> arguments_of(const Plan& plan, const Question& question) {
                             {"--transformer-impl", "transformer_engine"},
                             {"--tensor-model-parallel-size", number(s.layout.tensor)},
                             {"--pipeline-model-parallel-size", number(s.layout.pipeline)}};
+  if (s.layout.virtual_stages > 1 && options.layers_of_chunks.empty())
+    all.emplace_back("--num-virtual-stages-per-pipeline-rank", number(s.layout.virtual_stages));
   if (s.layout.context > 1) all.emplace_back("--context-parallel-size", number(s.layout.context));
   if (question.model.shape.experts) add_experts(all, s.layout);
   all.emplace_back("--micro-batch-size", number(s.micro_batch_size));

@@ -20,6 +20,11 @@ class Cutter {
         alignment_(std::lcm(rules.ranks, rules.pads_for_bandwidth ? kBandwidthAlignment : kBucketAlignment)),
         open_{.kind = rules.kind, .parameters = {}} {}
 
+  /// Begins another buffer, which is one bucket.
+  void begin_buffer() {
+    if (!open_.parameters.empty()) close();
+    rules_.bucket_size = {};
+  }
   void add(std::size_t tensor, std::int64_t elements, bool alone) {
     if (rules_.divided) next_ = divide_up(next_, kParameterAlignment) * kParameterAlignment;
     if (alone && !open_.parameters.empty()) close();
@@ -52,11 +57,16 @@ class Cutter {
 std::vector<Bucket> buckets(const RankModel& model, const BufferRules& rules,
                             const std::function<bool(const RankTensor&)>& of) {
   Cutter cutter(rules);
-  for (std::size_t i = model.tensors.size(); i-- > 0;) {
-    const RankTensor& each = model.tensors[i];
-    if (!each.trainable || !of(each)) continue;
-    for (std::int64_t copy = 0; copy < each.copies; ++copy)
-      cutter.add(i, each.elements.value / each.copies, rules.ties_stages && each.tied);
+  std::size_t chunks = 1;
+  for (const RankTensor& each : model.tensors) chunks = std::max(chunks, each.chunk + 1);
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+    if (chunk > 0) cutter.begin_buffer();
+    for (std::size_t i = model.tensors.size(); i-- > 0;) {
+      const RankTensor& each = model.tensors[i];
+      if (!each.trainable || each.chunk != chunk || !of(each)) continue;
+      for (std::int64_t copy = 0; copy < each.copies; ++copy)
+        cutter.add(i, each.elements.value / each.copies, rules.ties_stages && each.tied);
+    }
   }
   return cutter.take();
 }

@@ -47,7 +47,8 @@ struct BufferRules {
 [[nodiscard]] std::int64_t dividing_ranks(const Strategy& strategy, BufferKind kind);
 
 /// Returns the buckets of a rank's trained parameters, the last parameter first. `of`: the tensors that the
-/// buffer holds. Source: Megatron-Core 0.19.2 core/distributed/param_and_grad_buffer.py
+/// buffer holds. Each chunk of layers has a buffer of its own, one behind the other here; those behind the
+/// first are one bucket. Source: Megatron-Core 0.19.2 core/distributed/param_and_grad_buffer.py
 /// _ParamAndGradBuffer.__init__; compared with recorded buffers (docs/megatron.md).
 [[nodiscard]] std::vector<Bucket> buckets(const RankModel& model, const BufferRules& rules,
                                           const std::function<bool(const RankTensor&)>& of);

@@ -88,22 +88,66 @@ void check_shapes(const Model& model, const Strategy& s, Reasons& reasons) {
                     shape.architecture));
 }
 
-void check_stages(const Model& model, const Strategy& s, Reasons& reasons) {
+void check_division(const Model& model, const Strategy& s, Reasons& reasons) {
   const MegatronOptions& options = *s.megatron;
-  const std::int64_t stages = s.layout.pipeline;
-  if (stages == 1) return;
+  const std::int64_t stages = s.layout.pipeline, each_has = s.layout.virtual_stages;
   std::int64_t covered = 0;
-  for (std::int64_t stage = 0; stage < stages; ++stage) {
-    const LayerRange own = megatron_stage_layers(model.shape.layers, stages, stage, options);
-    covered += own.end - own.first;
-    if (own.end <= own.first)
-      reasons.push_back(fmt::format("stage {} of {} would have no layer", stage, stages));
-  }
+  for (std::int64_t stage = 0; stage < stages; ++stage)
+    for (const LayerRange& own : chunk_layers(model.shape.layers, s, stage)) {
+      covered += own.end - own.first;
+      if (own.end <= own.first)
+        reasons.push_back(fmt::format("{} {} of {} would have no layer",
+                                      each_has > 1 ? "a virtual stage of stage" : "stage", stage, stages));
+    }
   const std::int64_t slots =
       model.shape.layers + (options.counts_embedding ? 1 : 0) + (options.counts_loss ? 1 : 0);
-  const bool is_uneven = options.first_stage_layers > 0 || options.last_stage_layers > 0;
-  if (covered != model.shape.layers || (!is_uneven && slots % stages != 0))
-    reasons.push_back(fmt::format("{} layers are not divisible by {} pipeline stages", slots, stages));
+  const std::vector<std::int64_t>& given = options.layers_of_chunks;
+  const bool has_stages = options.first_stage_layers > 0 || options.last_stage_layers > 0;
+  if (!given.empty() && (has_stages || options.counts_embedding || options.counts_loss))
+    reasons.emplace_back(
+        "--pipeline-model-parallel-layout does not go with other arguments that divide layers among stages");
+  if (!given.empty() && std::ssize(given) != stages * each_has)
+    reasons.push_back(
+        fmt::format("--pipeline-model-parallel-layout has {} parts for {} pipeline stages of {}",
+                    given.size(), stages, each_has));
+  const bool is_uneven = has_stages || !given.empty();
+  if (covered == model.shape.layers && (is_uneven || slots % (stages * each_has) == 0)) return;
+  reasons.push_back(
+      each_has > 1
+          ? fmt::format("{} layers are not divisible by {} pipeline stages of {} virtual stages each", slots,
+                        stages, each_has)
+          : fmt::format("{} layers are not divisible by {} pipeline stages", slots, stages));
+}
+
+/// Source: Megatron-Core 0.19.2 core/pipeline_parallel/schedules.py
+/// forward_backward_pipelining_with_interleaving, training/arguments.py validate_args,
+/// core/model_parallel_config.py.
+void check_interleaving(const Strategy& s, Reasons& reasons) {
+  const MegatronOptions& options = *s.megatron;
+  const std::int64_t stages = s.layout.pipeline, micro_batches = s.gradient_accumulation_steps;
+  if (s.layout.virtual_stages == 1) {
+    if (options.group_of_micro_batches > 0)
+      reasons.emplace_back("--microbatch-group-size-per-virtual-pipeline-stage needs virtual stages");
+    return;
+  }
+  if (stages == 1) return reasons.emplace_back("virtual stages need more than one pipeline stage"), void();
+  if (!options.overlaps_transfers && stages == 2)
+    reasons.emplace_back(
+        "virtual stages with --no-overlap-p2p-communication need more than 2 pipeline stages");
+  if (!options.overlaps_transfers && options.overlaps_warmup_and_flush)
+    reasons.emplace_back(
+        "--overlap-p2p-communication-warmup-flush does not go with --no-overlap-p2p-communication");
+  const std::int64_t group = options.micro_batch_group(stages);
+  if (group < stages || group > micro_batches)
+    return reasons.push_back(fmt::format("virtual stages run micro-batches in groups of {}, which must be "
+                                         "between the {} stages and the {} micro-batches of a step",
+                                         group, stages, micro_batches)),
+           void();
+  if (const std::int64_t over = micro_batches % group; over > 0 && over < stages)
+    reasons.push_back(
+        fmt::format("{} micro-batches in groups of {} leave {} over: none, or {} and more, are "
+                    "accepted",
+                    micro_batches, group, over, stages));
 }
 
 /// Source: Megatron-Core 0.19.2 core/transformer/transformer_config.py __post_init__,
@@ -232,7 +276,15 @@ void check_megatron(const Model& model, const Training& training, const Strategy
   megatron::check_mixtures(model, s, reasons);
   megatron::check_latent_attention(model, s, reasons);
   megatron::check_predictions(model, s, reasons);
-  check_stages(model, s, reasons);
+  if (s.layout.pipeline > 1)
+    check_division(model, s, reasons);
+  else if (!options.layers_of_chunks.empty())
+    reasons.emplace_back("pipeline-model-parallel-layout needs more than one pipeline stage");
+  check_interleaving(s, reasons);
+  if (s.layout.virtual_stages > 1 && model.shape.experts)
+    reasons.emplace_back("virtual stages under Megatron-Core are planned without mixtures of experts");
+  if (s.layout.virtual_stages > 1 && options.context_exchanges.size() > 1)
+    reasons.emplace_back("virtual stages under Megatron-Core are planned with one cp-comm-type");
   check_training(training, s, reasons);
   if (s.layout.sequence > 1) reasons.emplace_back("Megatron-Core divides samples by --cp, not by --sp");
   check_recompute(s, reasons);
@@ -275,15 +327,16 @@ std::optional<std::string> megatron_replication(const Plan& plan, const Question
   return "every data-parallel rank keeps all optimizer states: --use-distributed-optimizer divides them";
 }
 
-/// With fewer micro-batches than stages most stages wait. Source: Narayanan et al. 2021, section 2.2.1: the
-/// share of a step that stages wait is (stages − 1) / micro-batches of the time that they work.
+/// With fewer micro-batches than stages most stages wait. Source: Narayanan et al. 2021, sections 2.2.1 and
+/// 2.2.2: stages wait (stages − 1) / (micro-batches · virtual stages) of the time that they work.
 Reasons megatron_warnings(const Training&, const Strategy& s) {
   const std::int64_t stages = s.layout.pipeline, micro_batches = s.gradient_accumulation_steps;
-  if (stages == 1 || micro_batches >= 4 * (stages - 1)) return {};
+  const std::int64_t passes = micro_batches * s.layout.virtual_stages;
+  if (stages == 1 || passes >= 4 * (stages - 1)) return {};
   return {fmt::format(
       "{} stages run {} micro-batches a step: they wait {:.0f} % of the time that they work; a "
       "larger --global-batch fills the pipeline",
-      stages, micro_batches, 100.0 * static_cast<double>(stages - 1) / static_cast<double>(micro_batches))};
+      stages, micro_batches, 100.0 * static_cast<double>(stages - 1) / static_cast<double>(passes))};
 }
 
 RunResult play_megatron(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, int steps,

@@ -44,7 +44,9 @@ MegatronRun::MegatronRun(RankState& state)
       buckets_(megatron::buckets(state.in().rank, state.in().strategy, state.inputs().place.stage == 0)),
       optimizer_(state.in(),
                  megatron::owned_pieces(buckets_, state.in().strategy, state.inputs().place.slice)),
-      buckets_of_(state.tensors().size()) {
+      buckets_of_(state.tensors().size()),
+      variables_(device_, static_cast<std::size_t>(layout().virtual_stages), hidden_size()),
+      chunk_gathered_(static_cast<std::size_t>(layout().virtual_stages)) {
   for (std::size_t i = 0; i < buckets_.size(); ++i)
     for (const megatron::Placed& each : buckets_[i].parameters) {
       std::vector<std::size_t>& of = buckets_of_[each.tensor];
@@ -99,9 +101,9 @@ void MegatronRun::make_workspaces() {
     device_.allocate(Term::gradient_bucket, hidden_size() * layout().expert_ranks());
   const ModelShape& shape = in().model.shape;
   const std::int64_t tokens = local_tokens(in().training, in().strategy);
-  if (shape.latent_attention)
-    make_latent_tables();
-  else if (shape.operators.rotary != Rotary::none)
+  if (shape.latent_attention) make_latent_tables();
+  const bool has_table = !shape.latent_attention && shape.operators.rotary != Rotary::none;
+  for (std::int64_t i = 0; i < layout().virtual_stages && has_table; ++i)
     device_.allocate(Term::model_inputs, kFp32 * (tokens * shape.head_size));
   if (options().sequence_parallel && is_last_stage())
     device_.allocate(Term::gradient_bucket, hidden_size() * layout().tensor);
@@ -130,13 +132,36 @@ void MegatronRun::make_placeholders() {
 }
 
 void MegatronRun::begin_forward(const Slot& slot) {
-  hold_routes();
-  if (!slot.first()) return;
-  device_.release(received_), device_.release(sent_), optimizer_.zero_gradients(device_);
-  dense_gathers_.done = expert_gathers_.done = 0;
+  if (!is_interleaved()) hold_routes();
+  if (slot.first() && slot.tape == 0) {
+    device_.release(received_), device_.release(sent_), optimizer_.zero_gradients(device_);
+    dense_gathers_.done = expert_gathers_.done = 0, forwards_ = 0;
+  }
+  if (!is_interleaved()) return;
+  variables_.begin_forward(slot);
+  if (options().overlap_param_gather && is_divided()) gather_next_chunk(slot);
+  ++forwards_;
+}
+
+/// All stages gather a chunk's weights at about the same time: the first two chunks' before the first pass,
+/// another's when the chunk before it begins, on later stages so much earlier as they are behind. Source:
+/// Megatron-Core 0.19.2 core/pipeline_parallel/schedules.py forward_step_helper_preprocess.
+void MegatronRun::gather_next_chunk(const Slot& slot) {
+  if (forwards_ == 0) gather_chunk(0), gather_chunk(1);
+  const std::int64_t group = options().micro_batch_group(layout().pipeline);
+  const std::int64_t aligned = forwards_ + state_.inputs().place.stage, next = aligned / group + 1;
+  if (aligned % group == 0 && next > 1 && next < layout().virtual_stages)
+    gather_chunk(static_cast<std::size_t>(next));
+  if (slot.first()) state_.wait(chunk_gathered_[slot.tape]);
+}
+
+void MegatronRun::gather_chunk(std::size_t chunk) {
+  for (const megatron::Bucket& each : buckets_)
+    if (chunk_of(each) == chunk) chunk_gathered_[chunk] = issue_gather(each);
 }
 
 void MegatronRun::begin_backward(const Slot& slot) {
+  if (is_interleaved()) return;
   device_.release(received_), device_.release(gradient_);
   reduces_ = slot.last && options().overlap_grad_reduce && is_first_stage();
   waits_for_.assign(buckets_.size(), 0);
@@ -149,7 +174,8 @@ void MegatronRun::begin_backward(const Slot& slot) {
 void MegatronRun::section(int layer, bool backward) {
   keep_recomputed(layer, backward);
   Gathers& dense = dense_gathers_;
-  if (!options().overlap_param_gather || backward || dense.done >= dense.order.size()) return;
+  if (is_interleaved() || !options().overlap_param_gather || backward || dense.done >= dense.order.size())
+    return;
   gather_until(layer < 0 ? 0 : state_.tensor_of(layer, 0));
 }
 
@@ -176,9 +202,12 @@ void MegatronRun::module(const Event& event, int layer) {
 }
 
 void MegatronRun::gather(const megatron::Bucket& bucket) {
-  if (!is_divided()) return;
-  state_.wait(state_.issue(state_.clock().computed(), Operation::all_gather, bucket.size(), kWeight,
-                           "weights", dividers(bucket)));
+  if (is_divided()) state_.wait(issue_gather(bucket));
+}
+
+Instant MegatronRun::issue_gather(const megatron::Bucket& bucket) {
+  return state_.issue(state_.clock().computed(), Operation::all_gather, bucket.size(), kWeight, "weights",
+                      dividers(bucket));
 }
 
 void MegatronRun::gradient(std::size_t tensor, Device::Block block) {
@@ -262,14 +291,9 @@ void MegatronRun::count_tokens() {
 }
 
 /// Weights that every tensor-parallel rank holds get gradients of its own tokens or heads alone: they are
-/// summed, norms of heads always, others under sequence parallelism.
-/// Source: Megatron-Core 0.19.2 core/distributed/finalize_model_grads.py.
+/// summed, norms of heads always, others under sequence parallelism. So are those of an embedding that two
+/// stages hold. Source: Megatron-Core 0.19.2 core/distributed/finalize_model_grads.py.
 void MegatronRun::sum_replicated() {
-  if (layout().pipeline > 1 && in().model.shape.tied_embeddings && (is_first_stage() || is_last_stage())) {
-    const Elements table = state_.tensors()[state_.token_embedding()].elements;
-    state_.wait(state_.issue(state_.clock().computed(), Operation::all_reduce, table, kFp32, "tied embedding",
-                             Over(Group::pipeline, 2)));
-  }
   const std::int64_t head = in().model.shape.head_size, hidden = in().model.shape.hidden_size;
   Elements replicated{};
   for (const RankTensor& each : state_.tensors()) {
@@ -278,8 +302,13 @@ void MegatronRun::sum_replicated() {
         each.role != TensorRole::expert && (options().sequence_parallel || is_of_heads))
       replicated += each.elements;
   }
-  if (layout().tensor == 1 || replicated == Elements{}) return;
-  state_.all_reduce(Group::tensor, replicated, kFp32, "replicated norms");
+  if (layout().tensor > 1 && replicated != Elements{})
+    state_.all_reduce(Group::tensor, replicated, kFp32, "replicated norms");
+  if (layout().pipeline == 1 || !in().model.shape.tied_embeddings || !(is_first_stage() || is_last_stage()))
+    return;
+  const Elements table = state_.tensors()[state_.token_embedding()].elements;
+  state_.wait(state_.issue(state_.clock().computed(), Operation::all_reduce, table, kFp32, "tied embedding",
+                           Over(Group::pipeline, 2)));
 }
 
 /// Biases of experts follow how many tokens each got, of all ranks of the stage. Source: Megatron-Core 0.19.2
@@ -371,13 +400,46 @@ void MegatronRun::keep_hidden(int layer) {
     recomputed_[of].push_back(device_.allocate(Term::saved_activations, hidden_size()));
 }
 
+void MegatronRun::transferred(const Slot& slot) {
+  if (slot.kind == Slot::Kind::receive_hidden && slot.kept) variables_.keep(slot);
+  if (slot.kind != Slot::Kind::send_gradient) return;
+  if (is_interleaved())
+    variables_.sent_gradient(slot);
+  else if (slot.last)
+    finish_gradients();
+}
+
+/// The chunk's gradients are complete, on this stage and on those before it. Without overlap all are reduced
+/// at the end of the step.
+void MegatronRun::reduce(const Slot& slot) {
+  if (!options().overlap_grad_reduce && !slot.last) return;
+  for (const megatron::Bucket& each : buckets_)
+    if (!options().overlap_grad_reduce || chunk_of(each) == slot.tape) reduce(each);
+  if (!slot.last) return;
+  finish_exchange();
+  state_.wait(reduced_);
+  agree_on_gradients();
+}
+
 void MegatronRun::end_backward(const Slot& slot) {
+  if (is_interleaved()) {
+    if (is_first_stage() && slot.tape == 0) variables_.sent_none();
+    return;
+  }
   release_places();
   keep_hidden(0);
   hold(sent_), hold(received_);
   if (!slot.last && !is_last_stage()) gradient_ = device_.allocate(Term::layer_working_set, hidden_size());
-  if (!slot.last) return;
+  if (slot.last && is_first_stage()) finish_gradients();
+}
+
+/// Later stages send the last gradient first.
+void MegatronRun::finish_gradients() {
   reduce_rest();
+  agree_on_gradients();
+}
+
+void MegatronRun::agree_on_gradients() {
   sum_replicated();
   sum_expert_loads();
   count_tokens();
@@ -397,6 +459,7 @@ void MegatronRun::agree_on_norm() {
 }
 
 void MegatronRun::step(bool first) {
+  variables_.end_schedule();
   state_.all_reduce(Group::world, Elements(1), kFp32, "rerun state", "int32");
   agree_on_norm();
   if (first) make_placeholders();

@@ -8,6 +8,7 @@
 
 #include "planner/frameworks/megatron/buckets.h"
 #include "planner/frameworks/megatron/optimizer.h"
+#include "planner/frameworks/megatron/stage_variables.h"
 #include "planner/simulation/rank_state.h"
 
 namespace zplan {
@@ -24,6 +25,8 @@ class MegatronRun {
   void summed_gradient(std::size_t tensor);
   void module(const Event& event, int layer);
   void end_backward(const Slot& slot);
+  void transferred(const Slot& slot);
+  void reduce(const Slot& slot);
   void step(bool first);
 
  private:
@@ -34,6 +37,11 @@ class MegatronRun {
   [[nodiscard]] bool is_first_stage() const { return state_.inputs().place.stage == 0; }
   [[nodiscard]] bool is_last_stage() const { return state_.inputs().place.stage + 1 == layout().pipeline; }
   [[nodiscard]] bool has_expert_buffer() const { return !expert_gathers_.order.empty(); }
+  /// True if the stage holds several chunks of layers, each with a buffer of its own.
+  [[nodiscard]] bool is_interleaved() const { return layout().virtual_stages > 1; }
+  [[nodiscard]] std::size_t chunk_of(const megatron::Bucket& bucket) const {
+    return state_.tensors()[bucket.parameters.front().tensor].chunk;
+  }
   [[nodiscard]] Bytes sum_element() const { return Bytes(options().sums_in_bf16() ? 2 : 4); }
   [[nodiscard]] Bytes hidden_size() const;
 
@@ -48,11 +56,16 @@ class MegatronRun {
   void exchange(const megatron::Bucket& bucket);
   void finish_exchange();
   void reduce_rest();
+  void finish_gradients();
+  void agree_on_gradients();
   void sum_replicated();
   void count_tokens();
   void sum_expert_loads();
   void gather(const megatron::Bucket& bucket);
   void gather_until(std::size_t tensor);
+  void gather_chunk(std::size_t chunk);
+  void gather_next_chunk(const Slot& slot);
+  [[nodiscard]] Instant issue_gather(const megatron::Bucket& bucket);
   void hold(Device::Block& variable);
   void agree_on_norm();
   /// Returns the ranks that share the bucket's weights and gradients.
@@ -83,6 +96,9 @@ class MegatronRun {
   Gathers dense_gathers_, expert_gathers_;
   bool reduces_{};  ///< buckets are reduced in this backward
   Instant reduced_;
+  megatron::StageVariables variables_;   ///< of an interleaved schedule
+  std::vector<Instant> chunk_gathered_;  ///< by chunk: when its weights are there
+  std::int64_t forwards_{};              ///< that began in this step
   // What variables of the schedule hold until they get their next value: the hidden states that the last
   // micro-batch received, until the next forward is over; their gradient, until the next backward is; the
   // gradient that was received, until the next is.

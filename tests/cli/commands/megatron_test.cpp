@@ -59,6 +59,39 @@ TEST(Megatron, AFewMicroBatchesLeaveStagesWaiting) {
   EXPECT_GT(step("64"), 1.4 * step("8"));
 }
 
+TEST(Megatron, ChunksOfLayersLeaveStagesWaitingLess) {
+  const std::string options = kMachine + " --pp 4 --tp 1 --zero 1 --global-batch 16";
+  const json whole = report(options).at("plans")[0], chunks = report(options + " --vpp 4").at("plans")[0];
+  EXPECT_EQ(chunks.at("id"), "pp4+vpp4+distopt");
+  EXPECT_EQ(chunks.at("strategy").at("virtual_stages"), 4);
+  const auto speed = [](const json& plan) { return plan.at("time").at("tokens_per_second").get<double>(); };
+  // Eight micro-batches a rank: stages wait 3/8 of the time that they work, or 3/32.
+  EXPECT_GT(speed(chunks), 1.15 * speed(whole));
+  // More micro-batches are in flight.
+  EXPECT_GT(required_at(chunks.at("stages")[1]), required_at(whole.at("stages")[1]));
+  EXPECT_THAT(in_process(options + " --vpp 4").out, HasSubstr("--num-virtual-stages-per-pipeline-rank 4"));
+  const std::string compared =
+      in_process(
+          "compare pp4+distopt pp4+vpp4+distopt --model 8B --gpus 8 --gpu H100-SXM-80GB --seq 8k "
+          "--global-batch 16")
+          .out;
+  EXPECT_THAT(compared, HasSubstr("pp4+vpp4+distopt"));
+}
+
+TEST(Megatron, RefusesChunksThatMegatronCannotRun) {
+  const auto error = [](const std::string& more) {
+    const auto run = in_process(kMachine + " --tp 1 --zero 1 " + more);
+    EXPECT_EQ(run.status, 2) << more;
+    return run.err;
+  };
+  EXPECT_THAT(error("--pp 1 --vpp 2 --global-batch 16"), HasSubstr("more than one pipeline stage"));
+  EXPECT_THAT(error("--pp 4 --vpp 3 --global-batch 16"), HasSubstr("not divisible by 4 pipeline stages"));
+  EXPECT_THAT(error("--pp 4 --vpp 2 --global-batch 4"), HasSubstr("between the 4 stages and the 2"));
+  EXPECT_THAT(error("--pp 4 --vpp 2 --global-batch 12"), HasSubstr("leave 2 over"));
+  EXPECT_THAT(error("--pp 2 --vpp 2 --global-batch 16 --megatron no-overlap-p2p-communication"),
+              HasSubstr("more than 2 pipeline stages"));
+}
+
 TEST(Megatron, RefusesWhatMegatronCannotRun) {
   EXPECT_EQ(in_process(kSmall + " --pp 3").status, 2);
   const auto odd = in_process("--model 8B --gpus 12 --mem 80 --framework megatron --pp 3 --tp 1");

@@ -4,13 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hardware_profiles/cluster.h"
 #include "planner/cost/queues.h"
 #include "planner/plan/plan_context.h"
+#include "planner/sharding/megatron_model.h"
 #include "planner/step/step_schedule.h"
 #include "tests/planner/support.h"
 
@@ -75,22 +78,54 @@ TEST(StepSchedules, OneForwardOneBackward) {
             one_forward_one_backward(1, 4, 600).rounds.size());
 }
 
+/// Passes with their chunks, "F0.1" for micro-batch 0 in chunk 1, and reductions "R1" of chunks.
+std::string chunk_passes(const StepSchedule& schedule) {
+  std::string text;
+  for (const Round& round : schedule.rounds)
+    for (const Slot& slot : round.slots) {
+      const std::string place = std::to_string(slot.micro_batch) + "." + std::to_string(slot.tape);
+      if (slot.kind == Kind::forward) text += "F" + place + " ";
+      if (slot.kind == Kind::backward) text += "B" + place + (slot.last ? "! " : " ");
+      if (slot.kind == Kind::reduce) text += "R" + std::to_string(slot.tape) + (slot.last ? "! " : " ");
+    }
+  if (!text.empty()) text.pop_back();
+  return text;
+}
+
+TEST(StepSchedules, InterleavedOneForwardOneBackward) {
+  const Interleaving two{.stages = 2, .chunks = 2, .micro_batches = 4, .group = 2};
+  EXPECT_EQ(chunk_passes(interleaved_one_forward_one_backward(0, two)),
+            "F0.0 F1.0 F0.1 F1.1 F2.0 B0.1 F3.0 B1.1 F2.1 B0.0 F3.1 B1.0 B2.1 B3.1 R1 B2.0 B3.0! R0!");
+  EXPECT_EQ(chunk_passes(interleaved_one_forward_one_backward(1, two)),
+            "F0.0 F1.0 F0.1 B0.1 F1.1 B1.1 F2.0 B0.0 F3.0 B1.0 F2.1 B2.1 F3.1 B3.1 B2.0 R1 B3.0! R0!");
+  // A last group of fewer micro-batches, and a step whose forwards all run first.
+  EXPECT_EQ(chunk_passes(interleaved_one_forward_one_backward(
+                1, {.stages = 2, .chunks = 2, .micro_batches = 5, .group = 3})),
+            "F0.0 F1.0 F2.0 F0.1 B0.1 F1.1 B1.1 F2.1 B2.1 F3.0 B0.0 F4.0 B1.0 F3.1 B2.0 F4.1 B3.1 B4.1 B3.0 "
+            "R1 B4.0! R0!");
+  EXPECT_EQ(chunk_passes(interleaved_one_forward_one_backward(
+                0, {.stages = 2, .chunks = 2, .micro_batches = 2, .group = 2})),
+            "F0.0 F1.0 F0.1 F1.1 B0.1 B1.1 R1 B0.0 B1.0! R0!");
+}
+
 /// The program of a rank that runs `schedule` by loads 0 (forward) and 1 (backward) and sends call 0.
-StepProgram program_of(const StepSchedule& schedule, std::int32_t stage) {
+StepProgram program_of(const StepSchedule& schedule, std::int32_t stage, std::int32_t stages) {
   const Call call{.operation = Operation::send_recv, .group = Group::pipeline, .group_size = 2};
+  const std::int32_t before = (stage + stages - 1) % stages, behind = (stage + 1) % stages;
   Clock clock;
   clock.begin_step();
-  Instant received;
+  std::map<std::pair<std::int64_t, std::size_t>, Instant> received;
   for (const Round& round : schedule.rounds) {
     if (round.steady) clock.begin_repeated();
     for (const Slot& slot : round.slots) {
+      Instant& there = received[{slot.micro_batch, slot.tape}];
       switch (slot.kind) {
-        case Kind::receive_hidden: received = clock.receive(call, stage - 1, -1); break;
-        case Kind::receive_gradient: received = clock.receive(call, stage + 1, -1); break;
-        case Kind::send_hidden: static_cast<void>(clock.send(call, stage + 1, clock.computed(), -1)); break;
-        case Kind::send_gradient: static_cast<void>(clock.send(call, stage - 1, clock.computed(), -1)); break;
-        case Kind::forward: clock.wait(received, Phase::forward), clock.compute(0); break;
-        case Kind::backward: clock.wait(received, Phase::backward), clock.compute(1); break;
+        case Kind::receive_hidden: there = clock.receive(call, before, -1); break;
+        case Kind::receive_gradient: there = clock.receive(call, behind, -1); break;
+        case Kind::send_hidden: static_cast<void>(clock.send(call, behind, clock.computed(), -1)); break;
+        case Kind::send_gradient: static_cast<void>(clock.send(call, before, clock.computed(), -1)); break;
+        case Kind::forward: clock.wait(there, Phase::forward), clock.compute(0); break;
+        case Kind::backward: clock.wait(there, Phase::backward), clock.compute(1); break;
         default: break;
       }
     }
@@ -120,7 +155,15 @@ using Make = StepSchedule (*)(std::int64_t, std::int64_t, std::int64_t);
 double time_of(Make make, std::int64_t stages, std::int64_t micro_batches, double transfer) {
   std::vector<StepProgram> programs;
   for (std::int64_t i = 0; i < stages; ++i)
-    programs.push_back(program_of(make(i, stages, micro_batches), static_cast<std::int32_t>(i)));
+    programs.push_back(program_of(make(i, stages, micro_batches), static_cast<std::int32_t>(i),
+                                  static_cast<std::int32_t>(stages)));
+  return time_of(programs, durations_of(1, 2, transfer));
+}
+double time_of(const Interleaving& of, double transfer) {
+  std::vector<StepProgram> programs;
+  for (std::int64_t i = 0; i < of.stages; ++i)
+    programs.push_back(program_of(interleaved_one_forward_one_backward(i, of), static_cast<std::int32_t>(i),
+                                  static_cast<std::int32_t>(of.stages)));
   return time_of(programs, durations_of(1, 2, transfer));
 }
 
@@ -132,6 +175,39 @@ TEST(StagesInQueues, WaitForEachOtherAsTheClosedFormSays) {
                        static_cast<double>(micro_batches) * 3 + bubble)
           << stages << " stages, " << micro_batches << " micro-batches";
     }
+}
+
+TEST(StagesInQueues, WaitLessWithChunksAsTheClosedFormSays) {
+  for (const std::int64_t stages : {2, 3, 4, 8})
+    for (const std::int64_t chunks : {2, 3, 5})
+      for (const std::int64_t groups : {1, 2, 7}) {
+        const std::int64_t micro_batches = groups * stages;
+        for (const bool overlaps_ends : {false, true}) {
+          const Interleaving of{.stages = stages,
+                                .chunks = chunks,
+                                .micro_batches = micro_batches,
+                                .group = stages,
+                                .overlaps_ends = overlaps_ends};
+          EXPECT_DOUBLE_EQ(time_of(of, 0), static_cast<double>(micro_batches * chunks + stages - 1) * 3)
+              << stages << " stages, " << chunks << " chunks, " << micro_batches << " micro-batches";
+        }
+      }
+}
+
+TEST(StagesInQueues, RunGroupsOfAnySizeThatMegatronTakes) {
+  for (const std::int64_t stages : {3, 4, 5})
+    for (const bool overlaps : {false, true})
+      for (std::int64_t group = stages; group <= 2 * stages; ++group)
+        for (std::int64_t micro_batches = group; micro_batches < 5 * group; ++micro_batches) {
+          if (const std::int64_t over = micro_batches % group; over > 0 && over < stages) continue;
+          const Interleaving of{.stages = stages,
+                                .chunks = 3,
+                                .micro_batches = micro_batches,
+                                .group = group,
+                                .overlaps = overlaps};
+          EXPECT_GE(time_of(of, 0), static_cast<double>(micro_batches * 3 + stages - 1) * 3);
+          EXPECT_LE(time_of(of, 0), static_cast<double>(micro_batches * 3 + 2 * (stages - 1)) * 3);
+        }
 }
 
 TEST(StagesInQueues, WaitForWhatIsUnderWay) {
@@ -304,6 +380,99 @@ TEST_F(Pipeline, PlacesRanksOfTheWorld) {
   EXPECT_EQ(class_of(layout, 3), (RankClass{.tensor = 1, .slice = 1}));
   EXPECT_EQ(class_of(layout, 5), (RankClass{.stage = 1, .tensor = 1}));
   EXPECT_EQ(rank_classes(layout).size(), 2U);
+}
+
+/// Two stages of two chunks of one layer each, under Megatron-Core.
+class Interleaved : public ::testing::Test {
+ protected:
+  static constexpr std::int64_t kStages = 2;
+
+  Interleaved() {
+    training_ = with_framework({}, Framework::megatron);
+    training_.sequence_length = 64;
+    strategy_.zero_stage = 1;
+    strategy_.megatron = recommended_megatron_options();
+    strategy_.gradient_accumulation_steps = 4;
+  }
+  [[nodiscard]] RankRun stage(std::int64_t which) const {
+    return {model_, training_, strategy_, RankRun::target_of(cluster_), which};
+  }
+  /// Seconds until each stage is through, where every load takes a second and every call a fifth.
+  static std::vector<double> through(const std::vector<RunResult>& played) {
+    std::vector<Durations<double>> takes;
+    std::vector<RankProgram> ranks;
+    takes.reserve(played.size());
+    for (const RunResult& each : played) {
+      takes.push_back(
+          {.calls = std::vector<double>(each.program.calls.size(), 0.2), .memory_bytes_per_second = 1e30});
+      std::int32_t loads = 0;
+      for (const ClockEvent& event : each.program.events)
+        if (event.kind == ClockEvent::Kind::compute) loads = std::max(loads, event.index + 1);
+      takes.back().loads.resize(static_cast<std::size_t>(loads), {.products = 1});
+      ranks.push_back({&each.program, &takes.back()});
+    }
+    std::vector<double> times;
+    for (const PlayedStep& each : play(ranks)) times.push_back(run_time(each, 1).step.value);
+    return times;
+  }
+
+  Model model_ = tiny_llama({{"hidden", 256},
+                             {"ffn", 512},
+                             {"layers", 4},
+                             {"heads", 4},
+                             {"kv", 4},
+                             {"vocab", 128},
+                             {"tie", false}});
+  Cluster cluster_ = roomy_cluster(kStages);
+  Training training_;
+  Strategy strategy_{.layout = {.pipeline = kStages, .virtual_stages = 2}};
+};
+
+TEST_F(Interleaved, GivesEachStageTwoChunksOfTheModel) {
+  const RankRun first = stage(0), last = stage(1);
+  EXPECT_EQ(chunk_layers(4, strategy_, 0)[1].first, 2);
+  EXPECT_EQ(chunk_layers(4, strategy_, 1)[1].first, 3);
+  EXPECT_EQ(first.model().inventory.layers.size(), 2U);
+  EXPECT_EQ(first.recording().chunks(), 2U);
+  EXPECT_EQ(first.rank().tensors.front().chunk, 0U);
+  EXPECT_EQ(first.rank().tensors.back().chunk, 1U);
+  EXPECT_EQ(last.rank().tensors.front().chunk, 0U);
+  EXPECT_EQ(last.rank().tensors.back().chunk, 1U);
+  EXPECT_EQ(elements(first.model().inventory) + elements(last.model().inventory),
+            elements(megatron_model(model_, {}).inventory));
+  strategy_.megatron->layers_of_chunks = {1, 1, 0, 2};
+  EXPECT_EQ(chunk_layers(4, strategy_, 1)[1].first, 2);
+  EXPECT_EQ(chunk_layers(4, strategy_, 1)[1].end, 4);
+}
+
+TEST_F(Interleaved, NeedsTheSameWhetherItsTapesAreCondensedOrNot) {
+  for (std::int64_t i = 0; i < kStages; ++i) {
+    const RankRun run = stage(i);
+    const RunInputs inputs = run.inputs();
+    const RunResult whole = simulate_live_from_whole_tape(inputs), condensed = simulate_live(inputs);
+    EXPECT_EQ(condensed.peak_allocated, whole.peak_allocated) << "stage " << i;
+    EXPECT_EQ(condensed.left, whole.left);
+    EXPECT_EQ(condensed.program.events.size(), whole.program.events.size());
+    EXPECT_EQ(condensed.calls, whole.calls);
+  }
+}
+
+TEST_F(Interleaved, GroupsThatAreAlikeAreWrittenOnce) {
+  strategy_.gradient_accumulation_steps = 40;
+  std::vector<RunResult> folded, whole;
+  for (std::int64_t i = 0; i < kStages; ++i) {
+    const RankRun run = stage(i);
+    RunInputs inputs = run.inputs();
+    folded.push_back(simulate_live(inputs));
+    const StepSchedule every = unfolded(*inputs.schedule);
+    inputs.schedule = &every;
+    whole.push_back(simulate_live(inputs));
+    EXPECT_LT(3 * folded.back().program.events.size(), whole.back().program.events.size());
+    EXPECT_EQ(folded.back().peak_allocated, whole.back().peak_allocated) << "stage " << i;
+    EXPECT_EQ(folded.back().left, whole.back().left);
+  }
+  const std::vector<double> once = through(folded), all = through(whole);
+  for (std::size_t i = 0; i < once.size(); ++i) EXPECT_NEAR(once[i], all[i], 1e-9 * all[i]) << "stage " << i;
 }
 
 }  // namespace

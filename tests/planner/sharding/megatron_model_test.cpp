@@ -16,18 +16,24 @@
 namespace zplan {
 namespace {
 
-std::vector<std::int64_t> layers_of_stages(std::int64_t layers, std::int64_t stages,
+/// Layers of each chunk in the order of the model; of each stage where those have one.
+std::vector<std::int64_t> layers_of_chunks(std::int64_t layers, const ParallelLayout& layout,
                                            const MegatronOptions& options) {
   std::vector<std::int64_t> counts;
   std::int64_t next = 0;
-  for (std::int64_t stage = 0; stage < stages; ++stage) {
-    const LayerRange own = megatron_stage_layers(layers, stages, stage, options);
-    EXPECT_EQ(own.first, next);
-    next = own.end;
-    counts.push_back(own.end - own.first);
-  }
+  for (std::int64_t chunk = 0; chunk < layout.virtual_stages; ++chunk)
+    for (std::int64_t stage = 0; stage < layout.pipeline; ++stage) {
+      const LayerRange own = megatron_layers(layers, layout, stage, chunk, options);
+      EXPECT_EQ(own.first, next);
+      next = own.end;
+      counts.push_back(own.end - own.first);
+    }
   EXPECT_EQ(next, layers);
   return counts;
+}
+std::vector<std::int64_t> layers_of_stages(std::int64_t layers, std::int64_t stages,
+                                           const MegatronOptions& options) {
+  return layers_of_chunks(layers, {.pipeline = stages}, options);
 }
 
 TEST(MegatronStages, HaveEquallyManyLayers) {
@@ -49,6 +55,31 @@ TEST(MegatronStages, MayBeUneven) {
   MegatronOptions options;
   options.first_stage_layers = 2, options.last_stage_layers = 1;
   EXPECT_EQ(layers_of_stages(9, 4, options), (std::vector<std::int64_t>{2, 3, 3, 1}));
+}
+
+TEST(MegatronStages, MayHoldSeveralChunks) {
+  using Counts = std::vector<std::int64_t>;
+  const ParallelLayout layout{.pipeline = 4, .virtual_stages = 2};
+  EXPECT_EQ(layers_of_chunks(16, layout, {}), (Counts{2, 2, 2, 2, 2, 2, 2, 2}));
+  MegatronOptions options;
+  options.counts_embedding = options.counts_loss = true;
+  EXPECT_EQ(layers_of_chunks(14, layout, options), (Counts{1, 2, 2, 2, 2, 2, 2, 1}));
+  options = {};
+  options.first_stage_layers = 2, options.last_stage_layers = 4;
+  EXPECT_EQ(layers_of_chunks(14, layout, options), (Counts{1, 2, 2, 2, 1, 2, 2, 2}));
+  options = {};
+  options.layers_of_chunks = {1, 3, 2, 2, 2, 2, 1, 1};
+  EXPECT_EQ(layers_of_chunks(14, layout, options), options.layers_of_chunks);
+}
+
+TEST(MegatronLayouts, AreReadAsMegatronReadsThem) {
+  using Counts = std::vector<std::int64_t>;
+  EXPECT_EQ(chunk_layers_of("Et*3|t*2|t*2|tL"), (Counts{3, 2, 2, 1}));
+  EXPECT_EQ(chunk_layers_of("E,t*3|(tt|)*2,tL"), (Counts{3, 2, 2, 1}));
+  EXPECT_EQ(chunk_layers_of("E|(t|)*2L"), (Counts{0, 1, 1, 0}));
+  EXPECT_EQ(chunk_layout_of({3, 2, 2, 1}), "Ettt|tt|tt|tL");
+  for (const char* other : {"", "E", "tt|tt", "Et|m|L", "Et|t|tLt"})
+    EXPECT_FALSE(chunk_layers_of(other)) << other;
 }
 
 TEST(MegatronVocabulary, IsPaddedForEachRank) {

@@ -1,0 +1,64 @@
+// Layouts of layers on a pipeline, as Megatron's --pipeline-model-parallel-layout spells them.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <regex>
+#include <utility>
+
+#include "planner/question/megatron.h"
+
+namespace zplan {
+
+namespace {
+
+/// Layers of a layout, at most; longer ones are not read.
+constexpr std::size_t kMostLayers = 10'000;
+
+/// Writes out multiplications of a group in parentheses, and then of one character.
+std::string without_multiples(std::string text) {
+  static const std::array kPatterns{std::regex(R"(\(([^)]+)\)\*(\d{1,4}))"), std::regex(R"((.)\*(\d{1,4}))")};
+  for (const std::regex& each : kPatterns) {
+    std::string written;
+    auto rest = text.cbegin();
+    for (std::sregex_iterator at(text.begin(), text.end(), each), end; at != end; ++at) {
+      written.append(rest, (*at)[0].first);
+      for (int i = std::stoi(at->str(2)); i > 0 && written.size() <= kMostLayers; --i) written += at->str(1);
+      rest = (*at)[0].second;
+    }
+    text = written.append(rest, text.cend());
+  }
+  return text;
+}
+
+}  // namespace
+
+std::optional<std::vector<std::int64_t>> chunk_layers_of(std::string_view layout) {
+  if (layout.size() > kMostLayers) return std::nullopt;
+  std::string text(layout);
+  std::erase(text, ',');
+  text = without_multiples(std::move(text));
+  if (text.size() < 2 || text.size() > kMostLayers || text.front() != 'E' || text.back() != 'L')
+    return std::nullopt;
+  std::vector<std::int64_t> layers{0};
+  for (const char each : text.substr(1, text.size() - 2)) {
+    if (each == '|')
+      layers.push_back(0);
+    else if (each == 't')
+      ++layers.back();
+    else
+      return std::nullopt;
+  }
+  return layers;
+}
+
+std::string chunk_layout_of(const std::vector<std::int64_t>& layers) {
+  std::string text = "E";
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (i > 0) text += '|';
+    text.append(static_cast<std::size_t>(layers[i]), 't');
+  }
+  return text + 'L';
+}
+
+}  // namespace zplan
