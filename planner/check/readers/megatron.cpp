@@ -309,6 +309,14 @@ std::optional<CallTally> summed_call(const JsonReader& list) {
                    .elements = Elements(number(*operation == Operation::all_gather ? 7 : 6))};
 }
 
+/// Returns the figures of a step: requested bytes where it was recorded, allocated ones where it was
+/// published.
+std::vector<MeasuredFigure> figures_of(const JsonReader& step) {
+  if (!step.has("peak_requested")) return {bytes_figure(Statistic::allocated, step.at("peak_allocated"))};
+  return {bytes_figure(Statistic::requested, step.at("peak_requested")),
+          bytes_figure(Statistic::held, step.at("requested_before"))};
+}
+
 /// True if stages of a pipeline exchange data by the call, over whichever communicator.
 bool is_between_stages(const JsonReader& call) {
   return call.items()[0].text() == "isend" && call.items()[2].text() != "cp";
@@ -401,11 +409,7 @@ std::vector<Case> read_megatron_steps(const JsonReader& rows) {
   for (const JsonReader& row : rows.items()) {
     const JsonReader measured = row.at("measured");
     const JsonReader step = measured.at(measured.keys().back());
-    cases.push_back(row_case(row,
-                             MeasuredMemory{{bytes_figure(Statistic::requested, step.at("peak_requested")),
-                                             bytes_figure(Statistic::held, step.at("requested_before"))},
-                                            {}},
-                             Kind::step));
+    cases.push_back(row_case(row, MeasuredMemory{figures_of(step), {}}, Kind::step));
   }
   return cases;
 }

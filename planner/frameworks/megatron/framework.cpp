@@ -403,7 +403,7 @@ const FrameworkSpec& megatron_spec() {
       .warnings =
           [](const Training&) {
             return Reasons{
-                "no measured run of Megatron-Core was compared with its plans: ranges of memory and time are "
+                "few measured runs of Megatron-Core were compared with its plans: ranges of memory and time are "
                 "those "
                 "of other frameworks"};
           },
