@@ -214,12 +214,11 @@ std::int64_t virtual_stages(const Arguments& args, std::int64_t stages) {
 ParallelLayout layout_of(const Arguments& args, std::int64_t world) {
   ParallelLayout layout{.tensor = args.number("tensor-model-parallel-size", 1),
                         .context = args.number("context-parallel-size", 1),
-                        .pipeline = args.number("pipeline-model-parallel-size", 1)};
+                        .pipeline = args.number("pipeline-model-parallel-size", 1),
+                        .expert = args.number("expert-model-parallel-size", 1)};
   layout.virtual_stages = virtual_stages(args, layout.pipeline);
-  if (args.has("num-experts")) {
-    layout.expert = args.number("expert-model-parallel-size", 1);
+  if (args.has("num-experts"))
     layout.expert_tensor = args.number("expert-tensor-parallel-size", layout.tensor);
-  }
   return layout.filling(world);
 }
 
