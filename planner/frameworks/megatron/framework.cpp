@@ -292,8 +292,6 @@ void check_megatron(const Model& model, const Training& training, const Strategy
   check_optimizer(s, reasons);
   check_reduction(s, reasons);
   if (s.layout.replicate > 1) reasons.emplace_back("replicas under Megatron-Core are not planned");
-  if (s.experts.enabled && options.optimizer_instances > 1)
-    reasons.emplace_back("experts with num-distributed-optimizer-instances are not planned");
   if (options.sequence_parallel && s.layout.tensor > 1 && training.sequence_length % s.layout.tensor != 0)
     reasons.push_back(fmt::format("sequence parallelism needs sequences divisible by {}", s.layout.tensor));
 }

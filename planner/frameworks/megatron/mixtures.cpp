@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
 
 namespace zplan::megatron {
 
@@ -41,6 +44,23 @@ void check_options(const MegatronOptions& options, const ParallelLayout& layout,
     reasons.emplace_back("shared experts beside the exchange of rows are planned without tensor parallelism");
 }
 
+/// Arguments whose effect on a second buffer and a second optimizer, or on layers with experts, was not
+/// compared with recordings.
+void check_further_options(const MegatronOptions& options, Reasons& reasons) {
+  const std::array<std::pair<bool, std::string_view>, 8> all{{
+      {options.precision_aware, "use-precision-aware-optimizer"},
+      {options.offloads_optimizer, "optimizer-cpu-offload"},
+      {options.optimizer_instances > 1, "num-distributed-optimizer-instances"},
+      {options.bucket_count > 0, "ddp-num-buckets"},
+      {options.pads_buckets, "ddp-pad-buckets-for-high-nccl-busbw"},
+      {options.sums_in_fp32, "ddp-reduce-scatter-with-fp32-accumulation"},
+      {!options.fuses_swiglu, "no-bias-swiglu-fusion"},
+      {grouped_layers(options) > 1, "recompute-num-layers of several layers at a time"},
+  }};
+  for (const auto& [is_set, name] : all)
+    if (is_set) reasons.push_back(fmt::format("{} is planned for models without experts", name));
+}
+
 /// True if every expert of the model is a gate, an up and a down projection without biases, and the router is
 /// one that Megatron-Core has.
 bool has_known_mixtures(const Model& model) {
@@ -68,6 +88,7 @@ void check_mixtures(const Model& model, const Strategy& strategy, Reasons& reaso
   }
   check_degrees(*experts, strategy, reasons);
   check_options(*strategy.megatron, strategy.layout, reasons);
+  check_further_options(*strategy.megatron, reasons);
   if (!has_known_mixtures(model))
     reasons.push_back(
         fmt::format("under Megatron-Core mixtures of gated experts without biases, whose shared experts have "
@@ -87,12 +108,19 @@ void check_predictions(const Model& model, const Strategy& strategy, Reasons& re
   if (shape.experts || shape.latent_attention || learns_positions || shape.dropout > 0)
     reasons.emplace_back(
         "--mtp-num-layers is planned for dense models with rotated positions, without dropout");
+  if (strategy.megatron->counts_tokens)
+    reasons.emplace_back("--mtp-num-layers is planned without calculate-per-token-loss");
 }
 
 void check_latent_attention(const Model& model, const Strategy& strategy, Reasons& reasons) {
   if (!model.shape.latent_attention) return;
   if (strategy.layout.context > 1)
     reasons.emplace_back("latent attention under Megatron-Core is planned without context parallelism");
+  if (!strategy.megatron->fuses_rotation)
+    reasons.emplace_back("no-rope-fusion is planned for models without latent attention");
+  if (grouped_layers(*strategy.megatron) > 1)
+    reasons.emplace_back(
+        "recompute-num-layers of several layers at a time is planned for models without latent attention");
   if (strategy.layout.tensor > 1 && !strategy.megatron->sequence_parallel)
     reasons.emplace_back(
         "latent attention under tensor parallelism is planned with sequence parallelism alone");

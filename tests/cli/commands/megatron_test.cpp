@@ -129,6 +129,11 @@ TEST(Megatron, DividesExperts) {
   const auto alone = in_process(question + " --ep 2 --tp 2 --pp 1 --megatron moe-grouped-gemm");
   EXPECT_THAT(alone.err, HasSubstr("sequence parallelism"));
   EXPECT_THAT(in_process(kSmall + " --ep 2").err, HasSubstr("which the model does not have"));
+  const auto narrow = in_process(question +
+                                 " --ep 8 --tp 1 --pp 1 --zero 1 --megatron "
+                                 "moe-grouped-gemm,use-precision-aware-optimizer");
+  EXPECT_EQ(narrow.status, 2);
+  EXPECT_THAT(narrow.err, HasSubstr("planned for models without experts"));
 }
 
 TEST(Megatron, PlansLatentAttention) {

@@ -159,7 +159,9 @@ TEST(MegatronArguments, AreNamedAsMegatronSpellsThem) {
   EXPECT_EQ(megatron_words({}), std::vector<std::string>{});
   EXPECT_EQ(megatron_words(recommended_megatron_options()),
             (std::vector<std::string>{"sequence-parallel", "overlap-grad-reduce", "overlap-param-gather",
-                                      "no-create-attention-mask-in-dataloader", "moe-grouped-gemm"}));
+                                      "no-create-attention-mask-in-dataloader",
+                                      "moe-token-dispatcher-type=alltoall", "moe-grouped-gemm",
+                                      "moe-aux-loss-coeff=0.01"}));
 }
 
 }  // namespace
