@@ -281,8 +281,9 @@ void check_megatron(const Model& model, const Training& training, const Strategy
   else if (!options.layers_of_chunks.empty())
     reasons.emplace_back("pipeline-model-parallel-layout needs more than one pipeline stage");
   check_interleaving(s, reasons);
-  if (s.layout.virtual_stages > 1 && model.shape.experts)
-    reasons.emplace_back("virtual stages under Megatron-Core are planned without mixtures of experts");
+  if (s.layout.virtual_stages > 1 && (model.shape.experts || model.shape.latent_attention))
+    reasons.emplace_back(
+        "virtual stages under Megatron-Core are planned without mixtures of experts and latent attention");
   if (s.layout.virtual_stages > 1 && options.context_exchanges.size() > 1)
     reasons.emplace_back("virtual stages under Megatron-Core are planned with one cp-comm-type");
   check_training(training, s, reasons);
@@ -401,7 +402,8 @@ const FrameworkSpec& megatron_spec() {
       .warnings =
           [](const Training&) {
             return Reasons{
-                "few measured runs of Megatron-Core were compared with its plans: ranges of memory and time are "
+                "few measured runs of Megatron-Core were compared with its plans: ranges of memory and time "
+                "are "
                 "those "
                 "of other frameworks"};
           },
