@@ -64,8 +64,8 @@ bool is_gpt(const Model& model) {
                         operators.layer == LayerForm::usual && !operators.scales_embedding &&
                         !operators.scales_residual && !operators.norms_span_heads &&
                         !operators.normalises_head && !operators.bare_norms;
-  return has_program && has_attention && is_plain && shape.modules.norm_behind_attention.empty() &&
-         shape.modules.embedding_norm.empty();
+  return has_program && has_attention && is_plain && !has_tower(model) &&
+         shape.modules.norm_behind_attention.empty() && shape.modules.embedding_norm.empty();
 }
 
 void check_shapes(const Model& model, const Strategy& s, Reasons& reasons) {
