@@ -347,10 +347,11 @@ Request requested(const Options& options, const Environment& environment) {
                    .budget = options.budget},
                   {}};
   Question& q = request.question;
-  q.trainer_defaults = apply_trainers(
-      options.trainers, {q.training, q.space.checkpointing, q.space.long_context.checkpoint_offload,
-                           q.space.micro_batch_size.value_or(1)},
-      q.cluster.gpus, [&](std::string_view option) { return is_chosen(options, option); });
+  q.trainer_defaults =
+      apply_trainers(options.trainers,
+                     {q.training, q.space.checkpointing, q.space.long_context.checkpoint_offload,
+                      q.space.micro_batch_size.value_or(1), &q.space.megatron},
+                     q.cluster.gpus, [&](std::string_view option) { return is_chosen(options, option); });
   if (q.training.objective == Objective::reward) make_reward_model(q.model, q.training);
   add_ppo(options, model_search(options, environment), q);
   add_teacher(options, model_search(options, environment), q);

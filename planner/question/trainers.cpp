@@ -10,6 +10,7 @@
 #include "models/base/error.h"
 #include "models/base/format.h"
 #include "planner/question/framework.h"
+#include "planner/question/megatron.h"
 
 namespace zplan {
 
@@ -53,6 +54,7 @@ bool holds(const TrainerDefault& row, const Training& training, std::int64_t gpu
     case TrainerCase::answers: return compares_answers(training);
     case TrainerCase::distillation: return distils(training);
     case TrainerCase::completions: return training.objective == Objective::grpo;
+    case TrainerCase::megatron: return framework.has_stages;
     case TrainerCase::log_probabilities:
       return training.objective == Objective::sft || training.objective == Objective::dpo ||
              training.objective == Objective::kto || training.objective == Objective::grpo;
@@ -84,6 +86,14 @@ double fraction(std::string_view value) {
 std::vector<std::string> words(std::string_view list) {
   const std::vector<std::string_view> parts = split(list, ',');
   return {parts.begin(), parts.end()};
+}
+
+void set_megatron(TrainerTarget target, std::string_view list) {
+  if (target.megatron == nullptr) return;
+  *target.megatron = {};
+  if (list == "none") return;
+  for (const std::string_view word : split(list, ','))
+    set_megatron_argument(*target.megatron, "--trainer", word);
 }
 
 struct Setter {
@@ -137,6 +147,7 @@ constexpr std::array kSetters{
            [](To t, Word v) { t.training.distillation.in_slices = v == "on"; }},
     Setter{"teacher sharded by FSDP2",
            [](To t, Word v) { t.training.distillation.whole_teacher = v == "off"; }},
+    Setter{"--megatron", set_megatron},
     Setter{"reentrant checkpointing", [](To t, Word v) { t.training.reentrant_checkpointing = v == "on"; }},
 };
 
@@ -250,6 +261,17 @@ const std::vector<Trainer>& trainers() {
        .newest = {4, 6},
        .defaults =
            {
+               {megatron, "--checkpointing", "selective",
+                "swift/megatron/arguments/megatron_args.py recompute_granularity"},
+               {megatron, "--attention", "flash",
+                "swift/megatron/arguments/megatron_args.py attention_backend"},
+               // gradient_accumulation_fusion is switched off where Apex is not installed.
+               {megatron, "--megatron",
+                "attention-backend=flash,cross-entropy-loss-fusion,no-gradient-accumulation-fusion,"
+                "no-create-attention-mask-in-dataloader,no-rope-fusion,calculate-per-token-loss,"
+                "variable-seq-lengths,moe-token-dispatcher-type=alltoall,moe-grouped-gemm,"
+                "moe-router-dtype=fp32",
+                "swift/megatron/arguments/megatron_args.py; mcore-bridge 1.6.5 config/model_config.py"},
                {always, "--checkpointing", "full", "swift/trainers/arguments.py gradient_checkpointing"},
                {not_replicated,
                 "reentrant checkpointing",
@@ -351,6 +373,13 @@ const std::vector<Trainer>& trainers() {
                {packed, "--quantization", "nf4-double", "unsloth/models/llama.py bnb_4bit_use_double_quant"},
                {always, "--optimizer", "adamw8bit", "unsloth/models/rl.py optim"},
                {always, "--expandable-segments", "on", "unsloth/__init__.py PYTORCH_CUDA_ALLOC_CONF"},
+           }},
+      {.name = "megatron-lm",
+       .newest = {0, 19},
+       .defaults =
+           {
+               {megatron, "--checkpointing", "none", "megatron/training/arguments.py recompute_granularity"},
+               {megatron, "--megatron", "none", "megatron/training/arguments.py"},
            }},
   };
   return rows;

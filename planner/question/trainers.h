@@ -40,12 +40,13 @@ enum class TrainerCase {
   plain,           ///< plain PyTorch, full training: the weights' type is that of the optimizer's states
   plain_adapters,  ///< plain PyTorch, lora: the base's type
   deepspeed_adapters,
-  not_replicated,    ///< all but DDP
-  next_tokens,       ///< sft
-  answers,           ///< dpo, orpo, simpo and kto
-  completions,       ///< grpo
-  distillation,      ///< gkd
-  log_probabilities  ///< sft, dpo, kto and grpo, whose TRL trainers ask for log-probabilities of labels
+  not_replicated,     ///< all but DDP
+  next_tokens,        ///< sft
+  answers,            ///< dpo, orpo, simpo and kto
+  completions,        ///< grpo
+  distillation,       ///< gkd
+  log_probabilities,  ///< sft, dpo, kto and grpo, whose TRL trainers ask for log-probabilities of labels
+  megatron            ///< under Megatron-Core
 };
 
 struct TrainerDefault {
@@ -79,7 +80,8 @@ struct TrainerTarget {
   Training& training;
   Checkpointing& checkpointing;
   CheckpointOffload& checkpoint_offload;
-  std::int64_t samples{1};  ///< of a micro-batch, whose tokens slices of the loss divide
+  std::int64_t samples{1};      ///< of a micro-batch, whose tokens slices of the loss divide
+  MegatronOptions* megatron{};  ///< null: no plan under Megatron-Core is asked for
 };
 
 /// Sets what `choices` leave to their defaults, in order, but for options that `given` names; says which.

@@ -155,6 +155,28 @@ TEST(Trainers, AreNamedOrRefused) {
   EXPECT_THAT(refusal("trl@1.2.3.4"), HasSubstr("trl@1.16"));
 }
 
+// Source: ms-swift 4.6 swift/megatron/arguments/megatron_args.py; Megatron-Core 0.19.2
+// megatron/training/arguments.py.
+TEST(Trainers, HaveDefaultsOfTheirOwnUnderMegatron) {
+  const auto megatron_defaults = [](std::string_view trainer) {
+    Settings settings;
+    settings.training.framework = Framework::megatron;
+    MegatronOptions options = recommended_megatron_options();
+    const auto none_given = [](std::string_view) { return false; };
+    apply_trainers({parse_trainer("--trainer", trainer)},
+                   {settings.training, settings.checkpointing, settings.offload, 1, &options}, 8, none_given);
+    return std::pair{settings.checkpointing, options};
+  };
+  MegatronOptions swift;
+  swift.attention = AttentionBackend::flash;
+  swift.dispatcher = RowDispatcher::alltoall;
+  swift.groups_experts = swift.router_in_fp32 = true;
+  swift.fused_cross_entropy = swift.counts_tokens = swift.exchanges_shapes = true;
+  swift.adds_in_product = swift.makes_mask = swift.fuses_rotation = false;
+  EXPECT_EQ(megatron_defaults("swift"), std::pair(Checkpointing::selective, swift));
+  EXPECT_EQ(megatron_defaults("megatron-lm"), std::pair(Checkpointing::none, MegatronOptions{}));
+}
+
 // Every row says where it is from, and sets what some run of its kind does not have already.
 TEST(Trainers, SayWhereDefaultsAreFrom) {
   for (const Trainer& trainer : trainers()) {
