@@ -18,9 +18,13 @@ namespace {
 /// Options that a recipe may not set where the framework or a config is typed, and where stage or offload is.
 constexpr std::array<std::string_view, 3> kOfFramework{"--zero", "--offload", "--ds-config"};
 constexpr std::array<std::string_view, 1> kOfStages{"--ds-config"};
+/// Options that Megatron-Core alone has.
+constexpr std::array<std::string_view, 3> kOfMegatron{"--pp", "--etp", "--megatron"};
 /// Options that a search decides.
 constexpr std::array<std::string_view, 7> kSearched{
     "--framework", "--zero", "--offload", "--ds-config", "--checkpointing", "--micro-batch", "--grad-accum"};
+/// Options that a search decides, too, under a framework with pipeline stages.
+constexpr std::array<std::string_view, 4> kSearchedWithStages{"--tp", "--pp", "--ep", "--etp"};
 
 /// A setting of trainers that the command line has no option for: "on" or "off".
 constexpr std::string_view kReentrant = "reentrant checkpointing";
@@ -98,8 +102,9 @@ class Applied {
     const auto& settings = options_.recipes[recipe].settings;
     for (std::size_t i = 0; i < settings.size(); ++i)
       for (const auto& [option, value] : settings[i].options) {
-        const auto before = std::ranges::find_if(
-            chosen_, [&, name = option](const Chosen& each) { return each.option == name; });
+        const auto before = std::ranges::find_if(chosen_, [&, name = option](const Chosen& each) {
+          return each.option == name && !adds_up(name);
+        });
         if (before != chosen_.end() && settings[i].line == 0) continue;
         if (before != chosen_.end()) chosen_.erase(before);
         chosen_.push_back({option, value, recipe, i});
@@ -150,6 +155,9 @@ class Applied {
     if (!framework().reads_ds_config)
       drop([&](const Chosen& each) { return each.option == "--load-everywhere"; },
            "of a run under DeepSpeed");
+    if (!framework().has_stages)
+      drop([&](const Chosen& each) { return among(kOfMegatron, each.option); },
+           "of a run under Megatron-Core");
     // A config of DeepSpeed's says stage and offload by itself.
     if (find("--ds-config") != nullptr)
       drop([&](const Chosen& each) { return each.option == "--zero" || each.option == "--offload"; },
@@ -216,12 +224,14 @@ class Applied {
     const std::int64_t ranks = gpus().value_or(1) / std::max<std::int64_t>(1, count("--cp", kMostDegree));
     const std::int64_t samples = count("--micro-batch", kMostMicroBatch) * count("--grad-accum", kMostSteps) *
                                  std::max<std::int64_t>(1, ranks);
-    const bool says_batch = find("--micro-batch") != nullptr || find("--grad-accum") != nullptr;
+    const bool says_batch = find("--global-batch") == nullptr &&
+                            (find("--micro-batch") != nullptr || find("--grad-accum") != nullptr);
     // The search leaves out frameworks that the trainer does not have.
+    const bool has_stages = framework().has_stages;
     const auto is_open = [&](const Chosen& each) {
       const RecipeFormat format = options_.recipes[each.recipe].format;
-      return among(kSearched, each.option) &&
-             !(each.option == "--framework" && format == RecipeFormat::torchtune);
+      if (each.option == "--framework" && (has_stages || format == RecipeFormat::torchtune)) return false;
+      return among(kSearched, each.option) || (has_stages && among(kSearchedWithStages, each.option));
     };
     drop(is_open, "the search decides it");
     if (!divided && says_batch) give("--global-batch", std::to_string(samples));
@@ -261,8 +271,20 @@ class Applied {
       find_option(option)->type.set(options_, option, value);
   }
 
+  /// Returns the value with those that settings before it add to its list. "none" is an empty list.
+  [[nodiscard]] std::string whole_value(const Chosen& setting) const {
+    if (!adds_up(setting.option)) return setting.value == kFlagGiven ? std::string() : setting.value;
+    std::string list;
+    for (const Chosen& each : chosen_) {
+      if (each.option == setting.option && each.value != "none")
+        list += (list.empty() ? "" : ",") + each.value;
+      if (&each == &setting) break;
+    }
+    return list.empty() ? "none" : list;
+  }
+
   void set(const Chosen& each) {
-    const std::string value = each.value == kFlagGiven ? std::string() : each.value;
+    const std::string value = whole_value(each);
     try {
       give(each.option, value);
     } catch (const InputError& error) {

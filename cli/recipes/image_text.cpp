@@ -43,6 +43,11 @@ ImageTextParts image_text_parts(const std::string& model) {
   return {.has_tower = has_part(*found, tower), .has_projector = has_part(*found, projector)};
 }
 
+std::optional<std::int64_t> known_vocabulary(const std::string& model) {
+  const std::optional<Model> found = catalogued(model);
+  return found ? std::optional(found->shape.vocabulary_size) : std::nullopt;
+}
+
 std::optional<std::int64_t> square_image(const std::string& model, std::int64_t pixels,
                                          std::int64_t most_tokens) {
   const std::optional<Model> found = catalogued(model);

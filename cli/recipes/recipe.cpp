@@ -13,6 +13,7 @@
 
 #include "cli/document/text.h"
 #include "cli/recipes/recipe_table.h"
+#include "cli/recipes/refusals.h"
 #include "models/base/embedded.h"
 #include "models/base/error.h"
 #include "models/base/json_reader.h"
@@ -56,7 +57,7 @@ std::optional<RecipeFormat> format_of_command(const std::vector<std::string>& co
 RecipeFormat format_of(const RecipeText& text) {
   using enum RecipeFormat;
   constexpr std::array kOneTells{axolotl, accelerate, torchtune, llama_factory_v1, verl, openrlhf};
-  constexpr std::array kMostTell{llama_factory, swift, trl};
+  constexpr std::array kMostTell{llama_factory, swift_megatron, swift, trl};
   const auto found = [&](RecipeFormat format) {
     return std::ranges::count_if(recipe_table(format).telling,
                                  [&](std::string_view key) { return has(text.root, key); });
@@ -109,8 +110,10 @@ void resolve_references(RecipeValue& value, const RecipeValue& root) {
 /// One file's keys by one table.
 class RecipeReader {
  public:
-  RecipeReader(const RecipeText& text, const RecipeTable& table, const RecipeAsked& asked)
-      : text_(text), table_(table), asked_(asked) {
+  /// Errors at keys are gathered in `errors` where that is given, else thrown.
+  RecipeReader(const RecipeText& text, const RecipeTable& table, const RecipeAsked& asked,
+               std::vector<InputError>* errors = nullptr)
+      : text_(text), table_(table), asked_(asked), errors_(errors) {
     recipe_.file = text.file, recipe_.format = table.format;
     folder_ = std::filesystem::path(text.file).parent_path().string();
   }
@@ -155,9 +158,20 @@ class RecipeReader {
     if (is_given(row.option))
       setting.unused = fmt::format("{} is given", row.option);
     else
-      setting.options = row.translate({text_, row, *value, folder_, asked_, recipe_});
+      setting.options = translated(row, *value);
     if (setting.options.empty() && is_noted(row.key)) return;
     recipe_.settings.push_back(std::move(setting));
+  }
+
+  /// Returns the options of a key. Where errors are gathered, one that is refused has none.
+  RecipeOptions translated(const RecipeRow& row, const RecipeValue& value) {
+    try {
+      return row.translate({text_, row, value, folder_, asked_, recipe_});
+    } catch (const InputError& error) {
+      if (errors_ == nullptr) throw;
+      errors_->push_back(error);
+      return {};
+    }
   }
 
   /// Returns what a script leaves open in the value, as it is written there.
@@ -223,6 +237,12 @@ class RecipeReader {
     return !option.empty() && std::ranges::find(asked_.given, option) != asked_.given.end();
   }
 
+  /// True if the file has the key, with a value.
+  [[nodiscard]] bool is_there(std::string_view key) const {
+    const RecipeValue* value = text_.root.find_path(key);
+    return value != nullptr && value->kind != RecipeKind::nothing;
+  }
+
   bool says(std::string_view option) const {
     return std::ranges::any_of(recipe_.settings, [&](const RecipeSetting& setting) {
       return std::ranges::any_of(setting.options, [&](const auto& each) { return each.first == option; });
@@ -230,7 +250,7 @@ class RecipeReader {
   }
 
   void fill(const RecipeDefault& from) {
-    if (is_given(from.option) || says(from.option)) return;
+    if (is_given(from.option) || (adds_up(from.option) ? is_there(from.key) : says(from.option))) return;
     RecipeOptions options{{std::string(from.option), std::string(from.value)}};
     if (from.made != nullptr) {
       const RecipeRow row{from.key, from.option};
@@ -278,6 +298,7 @@ class RecipeReader {
   const RecipeText& text_;
   const RecipeTable& table_;
   const RecipeAsked& asked_;
+  std::vector<InputError>* errors_;
   std::string folder_;
   Recipe recipe_;
 };
@@ -293,6 +314,8 @@ std::optional<Recipe> launched_by(const RecipeText& script, const RecipeAsked& a
 }
 
 }  // namespace
+
+bool adds_up(std::string_view option) { return option == "--megatron"; }
 
 bool is_known_key(RecipeFormat format, std::string_view path) {
   const std::string_view project = format == RecipeFormat::trl ? "transformers" : to_name(format);
@@ -313,6 +336,8 @@ const RecipeTable& recipe_table(RecipeFormat format) {
     case RecipeFormat::trl: return trl_table();
     case RecipeFormat::torchtune: return torchtune_table();
     case RecipeFormat::swift: return swift_table();
+    case RecipeFormat::swift_megatron: return swift_megatron_table();
+    case RecipeFormat::megatron_lm: return megatron_lm_table();
     case RecipeFormat::accelerate: return accelerate_table();
     case RecipeFormat::openrlhf: return openrlhf_table();
     case RecipeFormat::verl: return verl_table();
@@ -356,13 +381,31 @@ std::string recipe_command(const std::vector<Recipe>& recipes, std::int64_t gpus
   return line;
 }
 
-Recipe read_recipe(std::string text, const std::string& file, const RecipeAsked& asked) {
+namespace {
+
+/// Returns the text of a recipe that trains, with the config that its command names.
+RecipeText text_of_training(std::string text, const std::string& file) {
   RecipeText read = read_recipe_text(std::move(text), file);
   refuse_no_training(read);
   read = with_named_config(std::move(read));
   const RecipeTable& table = recipe_table(format_of(read));
   refuse_no_training(read, table);
   if (table.has_references) resolve_references(read.root, RecipeValue(read.root));
+  return read;
+}
+
+}  // namespace
+
+RecipeRefusals recipe_refusals(std::string text, const std::string& file, const RecipeAsked& asked) {
+  const RecipeText read = text_of_training(std::move(text), file);
+  RecipeRefusals found{.format = format_of(read), .errors = {}};
+  static_cast<void>(RecipeReader(read, recipe_table(found.format), asked, &found.errors).read());
+  return found;
+}
+
+Recipe read_recipe(std::string text, const std::string& file, const RecipeAsked& asked) {
+  const RecipeText read = text_of_training(std::move(text), file);
+  const RecipeTable& table = recipe_table(format_of(read));
   Recipe recipe = RecipeReader(read, table, asked).read();
   if (read.syntax == RecipeSyntax::shell)
     recipe.start = "bash {file}";

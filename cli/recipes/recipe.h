@@ -27,13 +27,15 @@ enum class RecipeFormat {
   transformers,
   torchtune,
   swift,
+  swift_megatron,
+  megatron_lm,
   accelerate,
   openrlhf,
   verl
 };
 template <>
 struct EnumNames<RecipeFormat> {
-  static constexpr std::array<std::pair<RecipeFormat, std::string_view>, 10> table{
+  static constexpr std::array<std::pair<RecipeFormat, std::string_view>, 12> table{
       {{RecipeFormat::axolotl, "axolotl"},
        {RecipeFormat::llama_factory, "llama-factory"},
        {RecipeFormat::llama_factory_v1, "llama-factory-v1"},
@@ -41,6 +43,8 @@ struct EnumNames<RecipeFormat> {
        {RecipeFormat::transformers, "transformers"},
        {RecipeFormat::torchtune, "torchtune"},
        {RecipeFormat::swift, "swift"},
+       {RecipeFormat::swift_megatron, "swift-megatron"},
+       {RecipeFormat::megatron_lm, "megatron-lm"},
        {RecipeFormat::accelerate, "accelerate"},
        {RecipeFormat::openrlhf, "openrlhf"},
        {RecipeFormat::verl, "verl"}}};
@@ -86,6 +90,9 @@ struct Recipe {
   std::optional<std::string> model_config{};
   bool operator==(const Recipe&) const = default;
 };
+
+/// True if several settings of the option are one list. Of other options the later setting counts.
+[[nodiscard]] bool adds_up(std::string_view option);
 
 /// Holds what the command line gives beside the recipe.
 struct RecipeAsked {

@@ -115,6 +115,7 @@ struct RecipeTable {
 [[nodiscard]] RecipeOptions as_included(const RecipePlace& place);
 [[nodiscard]] RecipeOptions as_ds_config(const RecipePlace& place);  ///< a DeepSpeed config: path or contents
 [[nodiscard]] RecipeOptions as_optimizer(const RecipePlace& place);  ///< names of the HF Trainer's --optim
+[[nodiscard]] RecipeOptions as_allocator(const RecipePlace& place);  ///< PYTORCH_CUDA_ALLOC_CONF
 [[nodiscard]] RecipeOptions as_model(const RecipePlace& place);  ///< a path is relative to the working folder
 /// Second row of the key that names the model, behind those of the method: whether its weights are packed
 /// already (translate.cpp).
@@ -129,6 +130,8 @@ struct ImageTextParts {
 /// planned with it and no more than `most_tokens` tokens stand for it.
 [[nodiscard]] std::optional<std::int64_t> square_image(const std::string& model, std::int64_t pixels,
                                                        std::int64_t most_tokens);
+/// Returns how many tokens the vocabulary of the catalogue's model has; nothing for a name that it has not.
+[[nodiscard]] std::optional<std::int64_t> known_vocabulary(const std::string& model);
 /// True if the recipe trains LoRA adapters, which leave the other weights alone.
 [[nodiscard]] bool trains_adapters(const RecipePlace& place);
 
@@ -144,6 +147,8 @@ struct ImageTextParts {
 [[nodiscard]] const RecipeTable& transformers_table();
 [[nodiscard]] const RecipeTable& torchtune_table();
 [[nodiscard]] const RecipeTable& swift_table();
+[[nodiscard]] const RecipeTable& swift_megatron_table();
+[[nodiscard]] const RecipeTable& megatron_lm_table();
 [[nodiscard]] const RecipeTable& accelerate_table();
 [[nodiscard]] const RecipeTable& openrlhf_table();
 [[nodiscard]] const RecipeTable& verl_table();

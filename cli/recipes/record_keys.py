@@ -19,6 +19,10 @@ PROJECTS = {
     "swift": (["ms_swift"], ["swift/arguments/*.py", "swift/arguments/base_args/*.py", "swift/trainers/arguments.py", "swift/rlhf_trainers/arguments.py", "swift/rlhf_trainers/args_mixin.py",
                              "swift/llm/argument/*.py", "swift/llm/argument/base_args/*.py", "swift/trainers/rlhf_arguments.py", "swift/trainers/rlhf_trainer/args_mixin.py",
                              "transformers/training_args.py", "transformers/training_args_seq2seq.py"]),
+    "swift-megatron": (["ms_swift"], ["swift/megatron/arguments/*.py", "swift/arguments/base_args/*.py"]),
+    # Megatron's parser: options that it adds by hand, and fields of the classes that it makes options of.
+    "megatron-lm": (["megatron_core"], ["megatron/training/arguments.py", "megatron/training/config/*.py", "megatron/core/transformer/transformer_config.py",
+                                        "megatron/core/model_parallel_config.py"]),
     "accelerate": (["accelerate"], ["accelerate/commands/config/config_args.py", "accelerate/commands/config/cluster.py"]),
     # torchtune takes any key: known are those that its recipes read, and those of the configs that it comes with.
     "torchtune": (["torchtune"], ["recipes/configs/**/*.yaml", "recipes/*.py", "recipes/dev/*.py"]),
@@ -55,15 +59,22 @@ def fields(path):
         yield from re.findall(r'\bcfg\.get\(\s*"(\w+)"', path.read_text())
         yield from (key for key in re.findall(r"\bcfg\.(\w+)", path.read_text()) if key != "get")
         return
+    if path.name == "arguments.py" and path.parts[-3:-1] == ("megatron", "training"):
+        yield from (flag.replace("-", "_") for flag in re.findall(r"add_argument\(\s*'--([a-z0-9-]+)'", path.read_text()))
+        return
     if path.name == "cluster.py":  # accelerate's questionnaire: keys of sections are strings
         yield from re.findall(r'"((?:fsdp|deepspeed|zero|zero3|offload|gradient|parallelism_config|dynamo|mpirun)_\w+)"', path.read_text())
         return
+    if "megatron" in path.parts:  # names of options that differ from their fields
+        yield from (flag.replace("-", "_") for flag in re.findall(r'"--([a-z0-9-]+)"', path.read_text()))
     yield from re.findall(r'alias=(?:AliasChoices\(\s*)?"(\w+)"', path.read_text())
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ClassDef):
             for each in node.body:
                 if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name) and not each.target.id.startswith("_"):
                     yield each.target.id
+                    if "swift" not in path.parts and "megatron" in path.parts and isinstance(each.value, ast.Constant) and each.value.value is True:
+                        yield f"no_{each.target.id}"  # the switch of a field that is true
 
 
 def releases(packages, folders):

@@ -82,6 +82,25 @@ TrainerKeys swift_keys() {
   return keys;
 }
 
+/// Returns the keys of Megatron-Core's arguments that plans differ in. `length` is a sample's; the others are
+/// the trainer's defaults.
+std::vector<MegatronKey> megatron_keys(std::string_view length, std::string_view global_batch,
+                                       std::string_view divides_optimizer, std::string_view recompute) {
+  return {{"--tensor-model-parallel-size", "tensor_model_parallel_size", "1", "1"},
+          {"--pipeline-model-parallel-size", "pipeline_model_parallel_size", "1", "1"},
+          {"--context-parallel-size", "context_parallel_size", "1", "1"},
+          {"--expert-model-parallel-size", "expert_model_parallel_size", "1", "1"},
+          {"--expert-tensor-parallel-size", "expert_tensor_parallel_size", "", ""},
+          {"--micro-batch-size", "micro_batch_size", "1", "1"},
+          {"--global-batch-size", "global_batch_size", global_batch, ""},
+          {"--seq-length", length, "", ""},
+          {"--use-distributed-optimizer", "use_distributed_optimizer", divides_optimizer, "false"},
+          {"--recompute-granularity", "recompute_granularity", recompute, "none"},
+          {"--recompute-method", "recompute_method", "", ""},
+          {"--recompute-num-layers", "recompute_num_layers", "", ""},
+          {"--recompute-modules", "recompute_modules", "core_attn", ""}};
+}
+
 std::vector<TrainerKeys> all_keys() {
   using enum RecipeFormat;
   return {
@@ -130,6 +149,14 @@ std::vector<TrainerKeys> all_keys() {
        .precisions = {{Precision::bf16, {{"dtype", "bf16"}}},
                       {Precision::fp16, {{"dtype", "fp16"}}},
                       {Precision::fp32, {{"dtype", "fp32"}}}}},
+      {.format = swift_megatron,
+       .micro_batch = "micro_batch_size",
+       .sequence = "max_length",
+       .megatron = megatron_keys("max_length", "16", "true", "selective")},
+      {.format = megatron_lm,
+       .micro_batch = "micro_batch_size",
+       .sequence = "seq_length",
+       .megatron = megatron_keys("seq_length", "", "false", "none")},
       {.format = accelerate},
       {.format = openrlhf,
        .micro_batch = "train.micro_batch_size",

@@ -18,6 +18,14 @@ struct KeysOf {
   std::vector<RecipeChange> changes;
 };
 
+/// The key of a trainer's file that says one of Megatron-Core's arguments.
+struct MegatronKey {
+  std::string_view argument;  ///< with its dashes, as arguments of a plan are listed
+  std::string_view key;
+  std::string_view unsaid;  ///< what the trainer takes where the key is not there
+  std::string_view absent;  ///< the value of plans that do not list the argument; empty: the key goes
+};
+
 /// The keys of one format.
 struct TrainerKeys {
   RecipeFormat format{};
@@ -33,6 +41,7 @@ struct TrainerKeys {
   std::vector<KeysOf<Attention>> attentions{};
   std::string_view quant_storage{};
   std::string_view nothing_accumulated{"1"};  ///< the accumulation where the key is not there; empty: depends
+  std::vector<MegatronKey> megatron{};        ///< of trainers that run Megatron-Core
 };
 
 /// Returns the keys of a format.

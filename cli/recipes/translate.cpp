@@ -288,6 +288,13 @@ RecipeOptions as_ds_config(const RecipePlace& place) {
   return deepspeed;
 }
 
+RecipeOptions as_allocator(const RecipePlace& place) {
+  const std::string said = lower_case(place.scalar());
+  return said.find("expandable_segments:true") != std::string::npos
+             ? RecipeOptions{{"--expandable-segments", std::string(kFlagGiven)}}
+             : RecipeOptions{};
+}
+
 RecipeOptions as_model(const RecipePlace& place) {
   const std::string name = place.scalar();
   if (name.empty()) return {};

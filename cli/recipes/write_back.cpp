@@ -60,14 +60,37 @@ bool is_placed(const RecipeEntry& entry) {
   return entry.value.source == 0 && entry.key_span.end > entry.key_span.begin && entry.value.span.end > 0;
 }
 
+/// True if the command's own flags, without its launcher's, have dashes between their words.
+bool has_dashed_flags(const RecipeText& recipe) {
+  bool has_dash = false;
+  for (const RecipeEntry& each : recipe.root.entries) {
+    const bool is_launcher = std::ranges::find(recipe.launcher, each.key) != recipe.launcher.end();
+    if (is_launcher || !is_placed(each)) continue;
+    const std::string flag = recipe.text.substr(each.key_span.begin, each.key_span.end - each.key_span.begin);
+    if (!flag.starts_with("--")) continue;
+    if (flag.find('_') != std::string::npos) return false;
+    has_dash = has_dash || flag.find('-', 2) != std::string::npos;
+  }
+  return has_dash;
+}
+
+/// A flag that is added. One of a command with dashed flags is a switch where it is true.
+std::string added_flag(const RecipeChange& change, bool dashed) {
+  std::string key = change.key;
+  if (dashed) std::ranges::replace(key, '_', '-');
+  if (dashed && *change.value == "true") return fmt::format(" \\\n    --{}", key);
+  return fmt::format(" \\\n    --{} {}", key, shell_quote(*change.value));
+}
+
 /// Flags that the text has not itself are added behind the command: the last of equal flags counts.
 std::string changed_shell(const RecipeText& recipe, const std::vector<RecipeChange>& changes) {
   std::vector<TextEdit> edits;
   std::string added;
+  const bool dashed = has_dashed_flags(recipe);
   for (const RecipeChange& each : changes) {
     const RecipeEntry* entry = find_entry(recipe.root, each.key);
     if (entry == nullptr || !is_placed(*entry)) {
-      if (each.value) added += fmt::format(" \\\n    --{} {}", each.key, shell_quote(*each.value));
+      if (each.value) added += added_flag(each, dashed);
     } else if (!each.value) {
       edits.push_back({{entry->key_span.begin, std::max(entry->key_span.end, entry->value.span.end)}, ""});
     } else if (entry->value.span.begin == entry->value.span.end) {

@@ -19,6 +19,7 @@
 #include "models/base/json_reader.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/frameworks/launch/accelerate_config.h"
+#include "planner/frameworks/megatron/arguments.h"
 #include "planner/plan/plan.h"
 #include "planner/question/framework.h"
 #include "planner/search/levers.h"
@@ -183,12 +184,10 @@ class RecipeWriter {
         text_(read_recipe_text(read_file(recipe_.file), recipe_.file)) {}
 
   WrittenRecipe write() {
-    batch();
-    if (recipe_.format == RecipeFormat::accelerate)
-      accelerate();
-    else if (target_.shards_otherwise)
-      sharding();
-    method();
+    if (spec(target_.plan->framework).has_stages)
+      megatron();
+    else
+      transformers();
     made_.text = changed_recipe(text_, changes_);
     for (const RecipeChange& each : changes_)
       made_.changes.push_back(each.value ? fmt::format("{}: {}", each.key, *each.value)
@@ -197,6 +196,16 @@ class RecipeWriter {
   }
 
  private:
+  /// Writes a plan whose modules are transformers'.
+  void transformers() {
+    batch();
+    if (recipe_.format == RecipeFormat::accelerate)
+      accelerate();
+    else if (target_.shards_otherwise)
+      sharding();
+    method();
+  }
+
   [[nodiscard]] std::optional<std::string> written(std::string_view key) const {
     const RecipeValue* value = text_.root.find_path(key);
     if (value == nullptr || value->kind == RecipeKind::nothing) return std::nullopt;
@@ -219,6 +228,24 @@ class RecipeWriter {
       for (const auto& [option, value] : each.options)
         if (each.line == 0 && option == "--grad-accum") return value;
     return std::string(keys_.nothing_accumulated);
+  }
+
+  /// Writes the arguments of Megatron-Core that differ from what the file says, or from the trainer's
+  /// default.
+  void megatron() {
+    const auto arguments = megatron::arguments_of(*target_.plan, target_.question);
+    for (const MegatronKey& each : keys_.megatron) {
+      const auto said = std::ranges::find(arguments, each.argument, &megatron::Argument::first);
+      const std::string value = said == arguments.end() ? std::string(each.absent)
+                                : said->second.empty()  ? "true"
+                                                        : said->second;
+      const std::string now = lower_case(written(each.key).value_or(std::string(each.unsaid)));
+      const bool is_usual = value == each.unsaid && value.find_first_of("0123456789") == std::string::npos;
+      if (value.empty() || is_usual)
+        take_out(each.key);
+      else if (now != value)
+        changes_.push_back({std::string(each.key), value});
+    }
   }
 
   void batch() {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "cli/recipes/formats/megatron.h"
 #include "cli/recipes/trainer_keys.h"
 #include "cli/report/report.h"
 #include "planner/frameworks/megatron/arguments.h"
@@ -255,6 +256,21 @@ std::vector<ScriptSetting> of_recipe(const Plan& plan, const Question& q, const 
   return all;
 }
 
+/// Returns the arguments in the keys of a trainer that spells them its own way. An argument that a plan lacks
+/// has a value there, too.
+std::vector<ScriptSetting> of_megatron(const Plan& plan, const Question& question, const Recipe& recipe) {
+  std::vector<ScriptSetting> all;
+  RecipeWords words(all, recipe);
+  const auto arguments = megatron::arguments_of(plan, question);
+  for (const auto& [name, value] : arguments)
+    if (const auto said = megatron_setting(name, value, recipe.format)) words.add(said->first, said->second);
+  for (const MegatronKey& each : trainer_keys(recipe.format).megatron)
+    if (!each.absent.empty() &&
+        std::ranges::find(arguments, each.argument, &megatron::Argument::first) == arguments.end())
+      words.add(each.key, std::string(each.absent));
+  return all;
+}
+
 /// Returns the arguments of Megatron's own script, which say all that a plan assumes.
 std::vector<ScriptSetting> of_megatron(const Plan& plan, const Question& question) {
   std::vector<ScriptSetting> all;
@@ -266,7 +282,10 @@ std::vector<ScriptSetting> of_megatron(const Plan& plan, const Question& questio
 }  // namespace
 
 std::vector<ScriptSetting> script_settings(const Plan& plan, const Question& question, const Recipe* recipe) {
-  if (spec(plan.framework).has_stages) return of_megatron(plan, question);
+  if (spec(plan.framework).has_stages)
+    return recipe != nullptr && recipe->format == RecipeFormat::swift_megatron
+               ? of_megatron(plan, question, *recipe)
+               : of_megatron(plan, question);
   const bool has_keys = recipe != nullptr && recipe->format != RecipeFormat::accelerate;
   if (has_keys) return of_recipe(plan, question, *recipe);
   const bool runs_unsloth = question.training.modules.name == kUnsloth.name;

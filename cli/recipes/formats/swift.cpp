@@ -251,13 +251,6 @@ RecipeOptions packed_rows(const RecipePlace& place) {
   return place.is_on("packing") ? as_text(place) : RecipeOptions{};
 }
 
-RecipeOptions allocator(const RecipePlace& place) {
-  const std::string said = lower_case(place.scalar());
-  return said.find("expandable_segments:true") != std::string::npos
-             ? RecipeOptions{{"--expandable-segments", std::string(kFlagGiven)}}
-             : RecipeOptions{};
-}
-
 /// The limit of an image's pixels: one such image in each sample is planned where zplan knows the model with
 /// images and trains on next tokens.
 RecipeOptions pixels(const RecipePlace& place) {
@@ -275,7 +268,7 @@ RecipeOptions pixels(const RecipePlace& place) {
 
 RecipeOptions megatron_key(const RecipePlace& place) {
   if (is_off(place.value)) return {};
-  place.fail("Megatron-Core is not planned yet", "accepted: arguments of swift pt, sft, rlhf");
+  place.fail("an argument of megatron pt, sft, rlhf", "accepted: arguments of swift pt, sft, rlhf");
 }
 
 // ---- devices
@@ -722,8 +715,8 @@ std::vector<RecipeRow> training_rows() {
       {"NPROC_PER_NODE", "--gpus", as_processes},
       {"NNODES", "--nodes", as_nodes},
       {"CUDA_VISIBLE_DEVICES", "", devices},
-      {"PYTORCH_CUDA_ALLOC_CONF", "", allocator},
-      {"PYTORCH_ALLOC_CONF", "", allocator},
+      {"PYTORCH_CUDA_ALLOC_CONF", "", as_allocator},
+      {"PYTORCH_ALLOC_CONF", "", as_allocator},
       {"max_length", "--seq", sample_length},
       {"packing_length", "--seq", packed_rows},
       {"sequence_parallel_size", "--sp", as_text},
@@ -746,7 +739,6 @@ std::vector<RecipeRow> training_rows() {
       {"expert_model_parallel_size", "", megatron_key},
       {"context_parallel_size", "", megatron_key},
       {"recompute_granularity", "", megatron_key},
-      {"mcore_model", "", megatron_key},
   };
 }
 
@@ -769,9 +761,8 @@ std::vector<RecipeRow> swift_rows() {
   return all;
 }
 
-/// Source: ms-swift 4.6 swift/cli/main.py, swift/cli/_megatron/main.py.
+/// Source: ms-swift 4.6 swift/cli/main.py.
 std::vector<RecipeCommand> swift_commands() {
-  constexpr std::string_view kMegatron = "Megatron-Core";
   return {{.words = "swift sft", .config = "first"},
           {.words = "swift pt", .config = "first"},
           {.words = "swift rlhf", .config = "first"},
@@ -783,11 +774,7 @@ std::vector<RecipeCommand> swift_commands() {
           {.words = "swift rollout", .does = "serves a model that generates for another command's training"},
           {.words = "swift sample", .does = "generates data with a model"},
           {.words = "swift app", .does = "serves a model in a web page"},
-          {.words = "swift web-ui", .does = "opens a web page"},
-          {.words = "megatron export", .does = "converts a model"},
-          {.words = "megatron sft", .not_planned = kMegatron},
-          {.words = "megatron pt", .not_planned = kMegatron},
-          {.words = "megatron rlhf", .not_planned = kMegatron}};
+          {.words = "swift web-ui", .does = "opens a web page"}};
 }
 
 }  // namespace
@@ -808,7 +795,7 @@ const RecipeTable& swift_table() {
                    {"deepspeed", "--framework", "torch"}},
       .rows = swift_rows(),
       .telling = {"tuner_type", "train_type", "target_modules", "attn_impl", "rlhf_type", "quant_bits",
-                  "split_dataset_ratio", "mcore_model", "sampler_engine"},
+                  "split_dataset_ratio", "sampler_engine"},
       .commands = swift_commands(),
       .trains_nothing = {{.key = "sampler_engine", .does = "generates data with a model"},
                          {.key = "sampler_type", .does = "generates data with a model"},

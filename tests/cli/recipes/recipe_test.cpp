@@ -281,11 +281,11 @@ TEST(Recipe, SaysWhatACommandDoesThatTrainsNothing) {
         << command;
 }
 
-TEST(Recipe, RefusesMegatronByName) {
-  EXPECT_EQ(
-      refusal_of("run.sh", "megatron sft --model Qwen/Qwen3-8B --tensor_model_parallel_size 4\n"),
-      "run.sh:1: megatron sft: Megatron-Core is not planned yet; accepted: a command that trains (swift pt, "
-      "sft, rlhf)");
+TEST(Recipe, RefusesAnswersUnderMegatronByName) {
+  EXPECT_EQ(refusal_of("run.sh", "megatron rlhf --model Qwen/Qwen3-8B --tensor_model_parallel_size 4\n"),
+            "run.sh:1: megatron rlhf: training on preferences, rewards or a teacher under Megatron-Core is "
+            "not planned "
+            "yet; accepted: a command that trains next tokens (megatron pt, sft)");
 }
 
 TEST(Recipe, ReadsCopiesPatternsAndOptimizersOfOthers) {
@@ -365,7 +365,8 @@ TEST(Recipe, RefusesPackingThatIsNotPlanned) {
   EXPECT_THAT(
       error_of(factory + "-GGUF\n"),
       HasSubstr("recipe.yaml:3: model_name_or_path: \"Qwen/Qwen2.5-7B-GGUF\"; accepted: models in 16 bits"));
-  const std::string full = "finetuning_type: full\nlora_target: all\nmodel_name_or_path: Qwen/Qwen2.5-7B-FP8\n";
+  const std::string full =
+      "finetuning_type: full\nlora_target: all\nmodel_name_or_path: Qwen/Qwen2.5-7B-FP8\n";
   EXPECT_THAT(error_of(full), HasSubstr("accepted: models in 16 bits"));
   EXPECT_THAT(error_of("finetuning_type: full\nlora_target: all\nmodel_name_or_path: Qwen/Qwen2.5-7B-AWQ\n"),
               HasSubstr("its weights are packed; accepted: with LoRA adapters"));
@@ -399,9 +400,9 @@ TEST(Recipe, MutatedEndsInARecipeOrAnInputError) {
                                        "  ", "|",  ">",    "!!",   "---",         "\t", "1e300", "--",
                                        "_",  "0x", "<<: ", "1:3",  "\xEF\xBB\xBF"};
   std::vector<std::string> texts;
-  for (const char* name :
-       {"axolotl_qlora.yaml", "llama_factory_lora.yaml", "trl_sft.yaml", "torchtune_lora.yaml",
-        "swift_sft.sh", "training_arguments.json", "accelerate_fsdp.yaml"})
+  for (const char* name : {"axolotl_qlora.yaml", "llama_factory_lora.yaml", "trl_sft.yaml",
+                           "torchtune_lora.yaml", "swift_sft.sh", "training_arguments.json",
+                           "accelerate_fsdp.yaml", "swift_megatron.sh", "megatron_lm.sh"})
     texts.push_back(read_text(recipe(name)));
   std::mt19937 random(20'261'124);
   int read = 0, errors = 0;
@@ -490,7 +491,9 @@ TEST(RecipeOut, IsPlannedAsRecommended) {
       {"trl_sft.yaml", "--gpus 2 --mem 16"},
       {"training_arguments.json", "--model 8B --gpus 4 --mem 80"},
       {"torchtune_lora.yaml", "--gpus 2 --mem 24"},
-      {"swift_sft.sh", "--mem 80"}};
+      {"swift_sft.sh", "--mem 80"},
+      {"swift_megatron.sh", "--gpu H100"},
+      {"megatron_lm.sh", "--gpu H100"}};
   for (const auto& [name, options] : cases) {
     const Folder folder;
     const std::string out = folder.path(name);

@@ -309,8 +309,8 @@ TEST(SwiftRecipe, SaysWhatAFileDoesThatTrainsNothing) {
                         "command that trains (swift pt, sft, rlhf)"));
   EXPECT_THAT(error_in_yaml("model: m\nsampler_type: distill\nsampler_engine: client\n"),
               HasSubstr("it trains nothing"));
-  EXPECT_THAT(error_in_yaml("model: m\ntuner_type: lora\ntensor_model_parallel_size: 2\n"),
-              HasSubstr("x.yaml:3: tensor_model_parallel_size: Megatron-Core is not planned yet"));
+  EXPECT_THAT(error_in_yaml("model: m\ntuner_type: lora\nattn_impl: sdpa\ntensor_model_parallel_size: 2\n"),
+              HasSubstr("x.yaml:4: tensor_model_parallel_size: an argument of megatron pt, sft, rlhf"));
 }
 
 }  // namespace

@@ -1,0 +1,209 @@
+// ms-swift's arguments of megatron sft and pt: YAML or JSON of them, or a command line.
+// Source: ms-swift 4.6 swift/megatron/arguments/*.py, swift/cli/_megatron/main.py; mcore-bridge 1.6.5
+// config/model_config.py.
+
+#include <fmt/format.h>
+
+#include "cli/base/values.h"
+#include "cli/recipes/formats/megatron.h"
+#include "cli/recipes/recipe_table.h"
+
+namespace zplan {
+
+namespace swift_megatron {
+
+namespace {
+
+constexpr std::string_view kInsteadOfAdapters =
+    "accepted: full; swift sft, whose adapters are planned, takes lora";
+
+/// Adapters of Megatron's layers have no plan.
+RecipeOptions tuner(const RecipePlace& place) {
+  const std::string name = place.scalar();
+  if (name.empty()) return {};
+  if (name != "full")
+    place.fail(fmt::format("{}: adapters under Megatron-Core are not planned yet", in_quotes(name)),
+               std::string(kInsteadOfAdapters));
+  return {{"--method", "full"}};
+}
+
+/// A folder of adapters makes the run one of adapters. Source: megatron_args.py __post_init__.
+RecipeOptions adapters(const RecipePlace& place) {
+  if (is_off(place.value)) return {};
+  place.fail("adapters under Megatron-Core are not planned yet", std::string(kInsteadOfAdapters));
+}
+
+RecipeOptions packed_length(const RecipePlace& place) {
+  return place.is_on("packing") ? as_text(place) : RecipeOptions{};
+}
+
+/// True if samples of a micro-batch stand in one row. Source: megatron_base_args.py __post_init__,
+/// model/utils.py _check_padding_free.
+bool joins_samples(const RecipePlace& place) {
+  const std::string said = place.other("padding_free");
+  return place.is_on("packing") || said.empty() || place.is_on("padding_free");
+}
+
+constexpr std::string_view kJoined =
+    "samples that stand in one row are planned as padded ones: what rotary positions keep of each sample is "
+    "not "
+    "planned";
+
+RecipeOptions rows_without_padding(const RecipePlace& place) {
+  if (place.boolean().value_or(false)) place.not_planned(std::string(kJoined));
+  return as_word(place);
+}
+
+/// A key that is not in the file is named, too.
+RecipeOptions joined_by_default(const RecipePlace& place) {
+  if (joins_samples(place) && place.text.root.find("padding_free") == nullptr &&
+      place.text.root.find("packing") == nullptr)
+    place.recipe.not_planned.push_back({std::string(place.row.key), 0, std::string(kJoined)});
+  return {};
+}
+
+/// Padded samples need a mask. Source: swift/template/base.py _data_collator.
+RecipeOptions mask(const RecipePlace& place) {
+  if (!joins_samples(place)) return {};
+  return {{"--megatron", "no-create-attention-mask-in-dataloader"}};
+}
+
+/// Sums of gradients in bf16 are reduced in bf16. Source: megatron_args.py _map_dtype.
+RecipeOptions gradient_type(const RecipePlace& place) {
+  if (place.scalar() != "bf16") return as_word(place);
+  RecipeOptions options = megatron_argument(place, "grad-reduce-in-bf16", {});
+  for (const auto& each : megatron_argument(place, "main-grads-dtype", "bf16")) options.push_back(each);
+  return options;
+}
+
+RecipeOptions router_type(const RecipePlace& place) {
+  return lower_case(place.scalar()) == "none"
+             ? RecipeOptions{}
+             : megatron_argument(place, "moe-router-dtype", lower_case(place.scalar()));
+}
+
+/// Other tasks have a small head in place of the vocabulary's.
+RecipeOptions task(const RecipePlace& place) {
+  const std::string name = place.scalar();
+  if (!name.empty() && name != "causal_lm")
+    place.not_planned(fmt::format(
+        "{} has no logits over the vocabulary: those of next tokens are planned, which are more", name));
+  return {};
+}
+
+std::vector<RecipeRow> model_rows() {
+  constexpr std::string_view kWhichTrain = "which weights train";
+  return {{"model", "--model", as_model},
+          {"tuner_type", "--method", tuner},
+          {"train_type", "--method", tuner},
+          {"adapters", "--method", adapters},
+          {"mcore_adapter", "--method", adapters},
+          {"torch_dtype",
+           "--precision",
+           as_word,
+           {{"bfloat16", "bf16"}, {"float16", "fp16"}, {"float32", "fp32"}}},
+          {"bf16", "--precision", as_word, {{"true", "bf16"}, {"false", ""}}},
+          {"fp16", "--precision", as_word, {{"true", "fp16"}, {"false", ""}}},
+          {"task_type", "", task},
+          {"freeze_parameters", "", nullptr, {}, kWhichTrain},
+          {"freeze_parameters_regex", "", nullptr, {}, kWhichTrain},
+          {"freeze_parameters_ratio", "", nullptr, {}, kWhichTrain},
+          {"trainable_parameters", "", nullptr, {}, kWhichTrain},
+          {"trainable_parameters_regex", "", nullptr, {}, kWhichTrain}};
+}
+
+std::vector<RecipeRow> training_rows() {
+  const std::vector<std::pair<std::string_view, std::string_view>> either{{"true", ""}, {"false", ""}};
+  return {
+      {"NPROC_PER_NODE", "--gpus", as_processes},
+      {"NNODES", "--nodes", as_nodes},
+      {"PYTORCH_CUDA_ALLOC_CONF", "", as_allocator},
+      {"PYTORCH_ALLOC_CONF", "", as_allocator},
+      {"max_length", "--seq", as_text},
+      {"packing_length", "--seq", packed_length},
+      {"micro_batch_size", "--micro-batch", as_text},
+      {"global_batch_size", "--global-batch", as_text},
+      {"tensor_model_parallel_size", "--tp", as_text},
+      {"pipeline_model_parallel_size", "--pp", as_text},
+      {"context_parallel_size", "--cp", as_text},
+      {"expert_model_parallel_size", "--ep", as_text},
+      {"expert_tensor_parallel_size", "--etp", as_text},
+      {"moe_router_dtype", "--megatron", router_type},
+      {"use_distributed_optimizer", "--zero", distributed_optimizer},
+      {"recompute_granularity",
+       "--checkpointing",
+       recompute_granularity,
+       {{"none", "none"}, {"selective", "selective"}, {"full", "full"}}},
+      {"rlhf_type", "", only_planned, {{"none", ""}}},
+      {"cross_entropy_fusion_impl", "", loss_kernel, {{"native", ""}, {"te", ""}}},
+      {"main_grads_dtype", "", gradient_type, {{"fp32", ""}}},
+      {"attention_backend", "--megatron", attention_backend},
+      {"packing", "", rows_without_padding, either},
+      {"padding_free", "", rows_without_padding, either},
+      {"group_by_length", "", as_word, either},
+      {"mlp_padding_free", "", nullptr, {}, "feed-forward layers without padding: padded ones are planned"},
+      {"sequence_packing_scheduler", "", nullptr, {}, "rows of other lengths for other ranks"},
+      {"optimizer_cuda_graph",
+       "",
+       nullptr,
+       {},
+       "a CUDA graph of the optimizer's step, which has a pool of its own"},
+      {"enable_dft_loss", "", nullptr, {}, "probabilities that weight the loss"},
+      {"enable_channel_loss", "", nullptr, {}, "losses of each channel"},
+      {"megatron_extra_kwargs", "", nullptr, {}, "arguments of Megatron-Core inside JSON"},
+      {"moe_expert_capacity_factor",
+       "",
+       nullptr,
+       {},
+       "tokens that an expert's capacity drops: all of them are planned"},
+  };
+}
+
+std::vector<RecipeDefault> defaults() {
+  std::vector<RecipeDefault> all{{"tensor_model_parallel_size", "--framework", "megatron"},
+                                 {"tuner_type", "--method", "full"},
+                                 {"torch_dtype", "--precision", "bf16"},
+                                 {"micro_batch_size", "--micro-batch", "1"},
+                                 {"global_batch_size", "--global-batch", "16"},
+                                 {"tensor_model_parallel_size", "--tp", "1"},
+                                 {"pipeline_model_parallel_size", "--pp", "1"},
+                                 {"context_parallel_size", "--cp", "1"},
+                                 {"expert_model_parallel_size", "--ep", "1"},
+                                 {"expert_tensor_parallel_size", "--etp", "1"},
+                                 {"use_distributed_optimizer", "--zero", "1"},
+                                 {"padding_free", "", "", joined_by_default}};
+  for (RecipeDefault& each : megatron_argument_defaults("swift", MegatronSpelling::values)) {
+    if (each.value == "no-create-attention-mask-in-dataloader") each.made = mask;
+    all.push_back(each);
+  }
+  return all;
+}
+
+std::string start(const RecipeText&) { return "NPROC_PER_NODE={gpus} megatron sft {file}"; }
+
+}  // namespace
+
+}  // namespace swift_megatron
+
+const RecipeTable& swift_megatron_table() {
+  constexpr std::string_view kAnswers = "training on preferences, rewards or a teacher under Megatron-Core";
+  static const RecipeTable table{
+      .format = RecipeFormat::swift_megatron,
+      .title = "ms-swift",
+      .trainers = "swift",
+      .defaults = swift_megatron::defaults(),
+      .rows = with_megatron_rows({swift_megatron::model_rows(), swift_megatron::training_rows()},
+                                 MegatronSpelling::values),
+      .telling = {"mcore_model", "mcore_adapter", "micro_batch_size", "global_batch_size",
+                  "tensor_model_parallel_size", "recompute_granularity", "train_iters",
+                  "cross_entropy_loss_fusion", "lr_warmup_fraction"},
+      .commands = {{.words = "megatron sft", .config = "first"},
+                   {.words = "megatron pt", .config = "first"},
+                   {.words = "megatron rlhf", .not_planned = kAnswers},
+                   {.words = "megatron export", .does = "converts a model"}},
+      .trains = "a command that trains next tokens (megatron pt, sft)",
+      .start = swift_megatron::start};
+  return table;
+}
+
+}  // namespace zplan
