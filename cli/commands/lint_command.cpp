@@ -1,7 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+
 #include "cli/commands/commands.h"
 #include "cli/options/request.h"
+#include "cli/recipes/refusals.h"
 #include "cli/report/lint_report.h"
 #include "cli/report/report.h"
 #include "models/base/json_reader.h"
@@ -136,6 +140,72 @@ Model model_asked_for(const Options& options, const Environment& environment) {
   return make_request(alone, environment).question.model;
 }
 
+// ---- scripts that train with Megatron-Core
+// --------------------------------------------------------------------------------------------------
+
+bool is_script(const std::string& path) {
+  return path.ends_with(".sh") || path.ends_with(".yaml") || path.ends_with(".yml");
+}
+
+Finding refusal(std::string pointer, LineColumn place, std::string found, std::string effect,
+                std::string advice) {
+  return {.rule = "megatron-refused",
+          .severity = Severity::error,
+          .pointer = std::move(pointer),
+          .place = place,
+          .outcome = Outcome::raises,
+          .found = std::move(found),
+          .effect = std::move(effect),
+          .advice = std::move(advice)};
+}
+
+/// A finding of "file:12: key", or of what stands at no key.
+Finding refusal(const InputError& error, const std::string& path) {
+  const std::string& place = error.place();
+  int line = 0;
+  std::string key = place;
+  if (place.starts_with(path + ":")) {
+    const std::size_t end = std::min(place.find(':', path.size() + 1), place.size());
+    std::from_chars(place.data() + path.size() + 1, place.data() + end, line);
+    key = end + 2 < place.size() ? place.substr(end + 2) : std::string();
+  }
+  return refusal(key, {.line = std::max(line, 1), .column = 1}, error.found(),
+                 "the training ends here, or zplan has no plan of it", error.accepted());
+}
+
+/// Adds Megatron-Core's reasons against the layout that the script asks for.
+void add_layout_refusals(LintedFile& file, Options planning, const Environment& environment) {
+  planning.command = Command::plan;
+  planning.recipe_files = {file.path};
+  planning.words.clear();
+  // Any GPU does: only shapes and degrees are checked.
+  if (!planning.has("--gpu") && !planning.has("--mem")) planning.cluster.gpu = "H100-SXM-80GB";
+  const Candidates found = candidates(make_request(with_recipes(planning), environment).question);
+  if (!found.legal.empty() || found.rejected.empty()) return;
+  for (const std::string& reason : found.rejected.front().reasons)
+    file.findings.push_back(refusal("", {.line = 1, .column = 1}, "this layout", reason, ""));
+}
+
+/// Reads a script, whose keys and layout Megatron-Core may refuse.
+LintedFile linted_script(const std::string& path, const Options& options, const Environment& environment) {
+  LintedFile file{.path = path, .text = read_file(path)};
+  RecipeAsked asked{
+      .gpus = {}, .has_model = options.has("--model"), .model = options.model, .given = options.given};
+  if (options.has("--gpus")) asked.gpus = options.cluster.gpus;
+  const RecipeRefusals refusals = recipe_refusals(file.text, path, asked);
+  if (refusals.format != RecipeFormat::swift_megatron && refusals.format != RecipeFormat::megatron_lm)
+    throw InputError(path, fmt::format("a recipe of {}", to_name(refusals.format)),
+                     "accepted: DeepSpeed configs, and scripts that train with Megatron-Core");
+  for (const InputError& each : refusals.errors) file.findings.push_back(refusal(each, path));
+  if (!file.findings.empty()) return file;
+  try {
+    add_layout_refusals(file, options, environment);
+  } catch (const InputError& error) {
+    file.findings.push_back(refusal(error, path));
+  }
+  return file;
+}
+
 // ---- writing
 // --------------------------------------------------------------------------------------------------
 
@@ -156,7 +226,8 @@ void write_in_place(const LintedFile& file, std::ostream& err) {
 
 void check_files(const Options& options) {
   if (options.words.empty())
-    throw InputError("lint", "no file", "needed: DeepSpeed configs, such as ds_config.json");
+    throw InputError("lint", "no file",
+                     "needed: DeepSpeed configs, such as ds_config.json, or scripts of Megatron-Core");
   if (!options.emit.empty() && options.words.size() > 1)
     throw InputError("--emit", fmt::format("one file for {} configs", options.words.size()),
                      "accepted: one config, or --fix, which writes each in place");
@@ -188,6 +259,10 @@ int lint_command(const Invocation& invocation) {
   }
   LintReport report{.files = {}, .unit = options.unit};
   for (const std::string& path : options.words) {
+    if (is_script(path)) {
+      report.files.push_back(linted_script(path, options, environment));
+      continue;
+    }
     report.files.push_back(linted(path, options, asked));
     if (asks_for_plan(options)) plan_file(report.files.back(), options, asked, environment);
   }

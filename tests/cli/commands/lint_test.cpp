@@ -176,6 +176,27 @@ TEST(LintCommand, PlansTheRepairedConfig) {
   EXPECT_THAT(torn.at("not_planned").get<std::string>(), HasSubstr("errors remain"));
 }
 
+TEST(LintCommand, NamesWhatMegatronRefuses) {
+  const Folder folder;
+  const std::string flags =
+      "NPROC_PER_NODE=6 megatron sft --model Qwen/Qwen2.5-7B --max_length 2048 --global_batch_size 12 ";
+  const auto effects = [&](const std::string& more) {
+    const json file = lint_json(folder.write("run.sh", flags + more)).at("files").at(0);
+    std::string all;
+    for (const json& each : file.at("findings"))
+      all += each.at("found").get<std::string>() + "; " + each.at("effect").get<std::string>() + "\n";
+    return all;
+  };
+  EXPECT_EQ(effects("--tensor_model_parallel_size 2"), "");
+  EXPECT_THAT(effects("--recompute_granularity full --optimizer muon"),
+              AllOf(HasSubstr("full without recompute_method"), HasSubstr("muon")));
+  EXPECT_THAT(effects("--tensor_model_parallel_size 3"), HasSubstr("does not divide a feed-forward"));
+  EXPECT_THAT(effects("--overlap_param_gather true"), HasSubstr("--overlap-param-gather needs"));
+  EXPECT_EQ(in_process("lint " + folder.write("bad.sh", flags + "--tuner_type lora")).status, kNothingFits);
+  EXPECT_THAT(in_process("lint " + folder.write("x.sh", "swift sft --model Qwen/Qwen3-8B")).err,
+              HasSubstr("accepted: DeepSpeed configs, and scripts that train with Megatron-Core"));
+}
+
 TEST(LintCommand, ABadQuestionIsBadUsage) {
   const Folder folder;
   const std::string path = folder.write("a.json", kClean);

@@ -386,6 +386,9 @@ const std::vector<LintRule>& lint_rules() {
        "runtime/lr_schedules.py WarmupLR"},
       {"warmup-longer-than-training", warning, "total_num_steps below warmup_num_steps",
        "runtime/lr_schedules.py WarmupDecayLR"},
+      {"megatron-refused", error,
+       "an argument or a layout that Megatron-Core does not take, or that has no plan (of a script)",
+       "Megatron-Core 0.19.2 training/arguments.py, core/transformer/transformer_config.py"},
       {"does-not-fit", error, "the plan of this config does not fit the cluster (with --model and --gpus)",
        "zplan"},
   };
