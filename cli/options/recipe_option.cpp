@@ -19,12 +19,12 @@ namespace {
 constexpr std::array<std::string_view, 3> kOfFramework{"--zero", "--offload", "--ds-config"};
 constexpr std::array<std::string_view, 1> kOfStages{"--ds-config"};
 /// Options that Megatron-Core alone has.
-constexpr std::array<std::string_view, 3> kOfMegatron{"--pp", "--etp", "--megatron"};
+constexpr std::array<std::string_view, 4> kOfMegatron{"--pp", "--vpp", "--etp", "--megatron"};
 /// Options that a search decides.
 constexpr std::array<std::string_view, 7> kSearched{
     "--framework", "--zero", "--offload", "--ds-config", "--checkpointing", "--micro-batch", "--grad-accum"};
 /// Options that a search decides, too, under a framework with pipeline stages.
-constexpr std::array<std::string_view, 4> kSearchedWithStages{"--tp", "--pp", "--ep", "--etp"};
+constexpr std::array<std::string_view, 5> kSearchedWithStages{"--tp", "--pp", "--vpp", "--ep", "--etp"};
 
 /// A setting of trainers that the command line has no option for: "on" or "off".
 constexpr std::string_view kReentrant = "reentrant checkpointing";

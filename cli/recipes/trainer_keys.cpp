@@ -82,12 +82,14 @@ TrainerKeys swift_keys() {
   return keys;
 }
 
-/// Returns the keys of Megatron-Core's arguments that plans differ in. `length` is a sample's; the others are
-/// the trainer's defaults.
-std::vector<MegatronKey> megatron_keys(std::string_view length, std::string_view global_batch,
-                                       std::string_view divides_optimizer, std::string_view recompute) {
+/// Returns the keys of Megatron-Core's arguments that plans differ in: of a sample's length and of virtual
+/// stages by name, and the trainer's defaults of others.
+std::vector<MegatronKey> megatron_keys(std::string_view length, std::string_view virtual_stages,
+                                       std::string_view global_batch, std::string_view divides_optimizer,
+                                       std::string_view recompute) {
   return {{"--tensor-model-parallel-size", "tensor_model_parallel_size", "1", "1"},
           {"--pipeline-model-parallel-size", "pipeline_model_parallel_size", "1", "1"},
+          {"--num-virtual-stages-per-pipeline-rank", virtual_stages, "1", "1"},
           {"--context-parallel-size", "context_parallel_size", "1", "1"},
           {"--expert-model-parallel-size", "expert_model_parallel_size", "1", "1"},
           {"--expert-tensor-parallel-size", "expert_tensor_parallel_size", "", ""},
@@ -152,11 +154,12 @@ std::vector<TrainerKeys> all_keys() {
       {.format = swift_megatron,
        .micro_batch = "micro_batch_size",
        .sequence = "max_length",
-       .megatron = megatron_keys("max_length", "16", "true", "selective")},
+       .megatron =
+           megatron_keys("max_length", "virtual_pipeline_model_parallel_size", "16", "true", "selective")},
       {.format = megatron_lm,
        .micro_batch = "micro_batch_size",
        .sequence = "seq_length",
-       .megatron = megatron_keys("seq_length", "", "false", "none")},
+       .megatron = megatron_keys("seq_length", "num_virtual_stages_per_pipeline_rank", "", "false", "none")},
       {.format = accelerate},
       {.format = openrlhf,
        .micro_batch = "train.micro_batch_size",

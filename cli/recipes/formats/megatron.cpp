@@ -24,10 +24,18 @@ struct Spelled {
   bool is_negated{};  ///< the argument is given where the key is false
 };
 
+/// An argument whose key has another name.
+struct Renamed {
+  std::string_view argument, key;
+  bool is_negated{};
+};
 /// Arguments whose keys have another name in files of values. Source: ms-swift 4.6
 /// swift/megatron/arguments/megatron_args.py; Megatron-Core 0.19.2 core/transformer/transformer_config.py.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kRenamed{
-    {{"no-rope-fusion", "apply_rope_fusion"}, {"no-bias-swiglu-fusion", "bias_activation_fusion"}}};
+constexpr std::array kRenamed{
+    Renamed{"no-rope-fusion", "apply_rope_fusion", true},
+    Renamed{"no-bias-swiglu-fusion", "bias_activation_fusion", true},
+    Renamed{"no-overlap-p2p-communication", "overlap_p2p_comm", true},
+    Renamed{"microbatch-group-size-per-virtual-pipeline-stage", "microbatch_group_size_per_vp_stage", false}};
 
 std::string with_underscores(std::string_view name) {
   std::string key(name);
@@ -37,9 +45,8 @@ std::string with_underscores(std::string_view name) {
 
 Spelled spelled_by_value(std::string_view argument) {
   constexpr std::string_view kNo = "no-";
-  const auto* const renamed =
-      std::ranges::find(kRenamed, argument, [](const auto& each) { return each.first; });
-  if (renamed != kRenamed.end()) return {std::string(renamed->second), argument, true};
+  const auto* const renamed = std::ranges::find(kRenamed, argument, &Renamed::argument);
+  if (renamed != kRenamed.end()) return {std::string(renamed->key), argument, renamed->is_negated};
   const bool negated = argument.starts_with(kNo);
   return {with_underscores(negated ? argument.substr(kNo.size()) : argument), argument, negated};
 }
@@ -110,10 +117,6 @@ constexpr std::array kRefused{Refused{"optimizer", "adam"},
                               Refused{"cpu_offloading", "false"},
                               Refused{"cpu_offloading_num_layers", "0"},
                               Refused{"multi_latent_attention", "false"},
-                              Refused{"virtual_pipeline_model_parallel_size", "1 none"},
-                              Refused{"num_virtual_stages_per_pipeline_rank", "1 none"},
-                              Refused{"num_layers_per_virtual_pipeline_stage", "none"},
-                              Refused{"pipeline_model_parallel_layout", "none"},
                               Refused{"moe_enable_deepep", "false"},
                               Refused{"moe_flex_dispatcher_backend", "none"},
                               Refused{"moe_pad_expert_input_to_capacity", "false"},

@@ -235,6 +235,17 @@ RecipeOptions connections(const RecipePlace& place) {
   return {};
 }
 
+/// Returns --vpp of a number of layers in each chunk.
+RecipeOptions virtual_stages(const RecipePlace& place) {
+  const std::int64_t in_chunk = needed_size(place, place.row.key);
+  const std::int64_t in_stages = in_chunk * size_of(place, "pipeline_model_parallel_size", 1);
+  const std::int64_t layers = needed_size(place, "num_layers");
+  if (layers % in_stages != 0)
+    place.fail(fmt::format("{} of {} layers, which Megatron-Core refuses", in_chunk, layers),
+               "accepted: layers that divide those of a pipeline stage");
+  return {{"--vpp", std::to_string(layers / in_stages)}};
+}
+
 std::vector<RecipeRow> training_rows() {
   return {{"PYTORCH_CUDA_ALLOC_CONF", "", as_allocator},
           {"PYTORCH_ALLOC_CONF", "", as_allocator},
@@ -245,6 +256,9 @@ std::vector<RecipeRow> training_rows() {
           {"rampup_batch_size", "", nullptr, {}, "smaller batches at first: the last one is planned"},
           {"tensor_model_parallel_size", "--tp", as_text},
           {"pipeline_model_parallel_size", "--pp", as_text},
+          {"num_virtual_stages_per_pipeline_rank", "--vpp", as_text},
+          {"num_layers_per_virtual_pipeline_stage", "--vpp", virtual_stages},
+          {"pipeline_model_parallel_layout", "--vpp", only_planned, {{"none", ""}}},
           {"context_parallel_size", "--cp", as_text},
           {"expert_model_parallel_size", "--ep", as_text},
           {"expert_tensor_parallel_size", "--etp", as_text},
@@ -278,6 +292,7 @@ std::vector<RecipeDefault> defaults() {
                                  {"bf16", "--precision", "fp32"},
                                  {"tensor_model_parallel_size", "--tp", "1"},
                                  {"pipeline_model_parallel_size", "--pp", "1"},
+                                 {"num_virtual_stages_per_pipeline_rank", "--vpp", "1"},
                                  {"context_parallel_size", "--cp", "1"},
                                  {"expert_model_parallel_size", "--ep", "1"},
                                  {"expert_tensor_parallel_size", "--etp", "", expert_tensor_parallel},
