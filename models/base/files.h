@@ -5,9 +5,15 @@
 
 namespace zplan {
 
-/// Writes the whole file or leaves the old one: writes a temporary file next to it, then renames that. Throws
-/// InputError, which names `option`, if that fails.
-void write_file(const std::string& path, const std::string& text, std::string_view option);
+/// Writes the whole file or leaves the old one: writes a temporary file next to it, then renames that. The
+/// file has the permissions of the old one, else those of the file `permissions_of`, else the usual ones.
+/// Throws InputError, which names `option`, if that fails.
+void write_file(const std::string& path, const std::string& text, std::string_view option,
+                const std::string& permissions_of = {});
+
+/// Writes a file whose name nobody gave. Throws InputError, which names `option`, where it is there with
+/// another text.
+void write_unnamed_file(const std::string& path, const std::string& text, std::string_view option);
 
 /// An empty file in the system's temporary folder, removed with this.
 class TemporaryFile {

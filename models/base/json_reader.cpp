@@ -17,7 +17,7 @@ namespace zplan {
 
 namespace {
 
-constexpr int kDeepest = 64;
+constexpr std::size_t kDeepest = 64;
 constexpr std::int64_t kLargest = std::int64_t{64} << 20;
 
 /// Line and column (from 1) of byte `offset`.
@@ -29,27 +29,46 @@ std::string line_and_column(std::string_view text, std::size_t offset) {
   return fmt::format("line {}, column {}", line, offset - start + 1);
 }
 
-/// Watches the parse: depth and duplicate keys, which nlohmann would accept silently.
-struct Watch {
-  const std::string& source;
-  std::vector<std::set<std::string>> open;
+/// Follows a document without making values, for what nlohmann accepts silently: depth and keys that stand
+/// twice. Its parser with a callback would look at all the values before an object at that object's end.
+class Watch final : public Json::json_sax_t {
+ public:
+  explicit Watch(const std::string& source) : source_(source) {}
 
-  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      if (depth >= kDeepest)
-        throw InputError(source, fmt::format("nested deeper than {} levels", kDeepest),
-                         "accepted: a flatter document");
-      open.emplace_back();
-    } else if (event == Event::object_end || event == Event::array_end) {
-      open.pop_back();
-    } else if (event == Event::key && !open.back().insert(parsed.get<std::string>()).second) {
-      throw InputError(
-          source, fmt::format("the key {} stands twice in one object", in_quotes(parsed.get<std::string>())),
-          "accepted: each key once");
-    }
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return open(); }
+  bool start_array(std::size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool key(string_t& name) override {
+    if (open_.back().insert(name).second) return true;
+    throw InputError(source_, fmt::format("the key {} stands twice in one object", in_quotes(name)),
+                     "accepted: each key once");
+  }
+  /// Ends the walk: whoever makes the values says what is wrong.
+  bool parse_error(std::size_t, const std::string&, const Json::exception&) override { return false; }
+
+ private:
+  bool open() {
+    if (open_.size() >= kDeepest)
+      throw InputError(source_, fmt::format("nested deeper than {} levels", kDeepest),
+                       "accepted: a flatter document");
+    open_.emplace_back();
     return true;
   }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
+  const std::string& source_;
+  std::vector<std::set<std::string>> open_;  ///< keys of the objects around; a list has none
 };
 
 /// Returns the text without the words that Python's json writes for floats outside of JSON. Infinity becomes
@@ -74,9 +93,10 @@ std::string without_bare_words(std::string_view text) {
 
 /// Parses JSON by RFC 8259: Infinity and NaN are errors.
 Json parse_strictly(std::string_view text, const std::string& source) {
-  Watch watch{source, {}};
+  Watch watch(source);
+  Json::sax_parse(text, &watch);
   try {
-    return Json::parse(text, std::ref(watch));
+    return Json::parse(text);
   } catch (const Json::parse_error& error) {
     const std::size_t offset = error.byte == 0 ? 0 : error.byte - 1;
     const bool ended = offset >= text.size();
@@ -95,6 +115,10 @@ Json parse_strictly(std::string_view text, const std::string& source) {
 Json parse_json(std::string_view text, const std::string& source) {
   if (static_cast<std::int64_t>(text.size()) > kLargest)
     throw InputError(source, fmt::format("{} bytes", text.size()), "accepted: JSON of at most 64 MiB");
+  // nlohmann takes a NUL for the end; what is behind it would not be read.
+  if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos)
+    throw InputError(source, fmt::format("not JSON: a NUL byte at {}", line_and_column(text, nul)),
+                     "accepted: a JSON document");
   if (text.find("Infinity") == std::string_view::npos && text.find("NaN") == std::string_view::npos)
     return parse_strictly(text, source);
   return parse_strictly(without_bare_words(text), source);

@@ -348,7 +348,7 @@ Model model_of_text(const std::string& text, const std::string& source, const st
   const JsonReader reader(config, source);
   const bool recorded = is_recorded_model(config);
   Model model = recorded ? read_recorded_model(reader) : read_config(reader);
-  if (!recorded) model.name = reader.text_or("_name_or_path", "");
+  if (!recorded) model.name = printable(reader.text_or("_name_or_path", ""));
   if (model.name.empty()) model.name = fallback_name;
   model.source = ModelSource::config;
   model.origin = source;

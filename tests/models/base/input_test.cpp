@@ -5,7 +5,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "models/base/files.h"
 #include "models/base/json_reader.h"
 #include "models/base/names.h"
 
@@ -40,6 +42,19 @@ TEST(InputErrors, AreOneLineOfPlaceFoundAndAccepted) {
   EXPECT_STREQ(InputError("a.json", "is a folder", "").what(), "a.json: is a folder");
 }
 
+// A name from somebody else's file neither writes to the terminal nor begins another line.
+TEST(InputErrors, ShowControlCharactersAndMarksOfDirection) {
+  EXPECT_STREQ(InputError("a\x1b[31m\n.json",
+                          "\xC2\x9B"
+                          "1m",
+                          "x\xE2\x80\xAEy")
+                   .what(),
+               "a\\x1b[31m\\x0a.json: \\x9b1m; x\\u202ey");
+  EXPECT_EQ(printable("größer 模型 … é"), "größer 模型 … é");
+  EXPECT_EQ(printable("a\nb\tc", true), "a\nb\\x09c");
+  EXPECT_EQ(printable("\xC2"), "\xC2") << "half a character stays";
+}
+
 TEST(Quotes, EscapeControlCharactersAndCutLongText) {
   EXPECT_EQ(in_quotes("a\nb\"c"), "\"a\\x0ab\\\"c\"");
   EXPECT_EQ(in_quotes("abcdef", 3), "\"abc…\"");
@@ -70,6 +85,19 @@ TEST(NearestWord, OfAMisspellingIsNearer) {
 TEST(Json, IsReadWithItsOrder) {
   const Json json = parse_json(R"({"b": 1, "a": [true, null]})", "file.json");
   EXPECT_EQ(JsonReader(json, "file.json").keys(), (std::vector<std::string>{"b", "a"}));
+}
+
+TEST(Json, EndsAtNoNul) {
+  EXPECT_EQ(parse_error(std::string_view("{\"a\": 1}\0{{{", 12)),
+            "file.json: not JSON: a NUL byte at line 1, column 9; accepted: a JSON document");
+}
+
+// nlohmann's parser with a callback takes the square of it: half an hour.
+TEST(Json, OfAMillionObjectsTakesSeconds) {
+  std::string text = "{\"x\": [{}";
+  for (int i = 1; i < 1'000'000; ++i) text += ",{}";
+  const Json read = parse_json(text + "]}", "file.json");
+  EXPECT_EQ(read.at("x").size(), 1'000'000U);
 }
 
 TEST(Json, ThatIsBrokenNamesThePlace) {
@@ -119,6 +147,51 @@ TEST_F(Reading, UnknownKeysNameTheNearest) {
                 reader_.only_keys({"n", "f", "half", "s", "big", "deap", "none"});
               }),
               HasSubstr("unknown key \"deep\"; did you mean deap?"));
+}
+
+/// A folder of its own for each test of writing.
+class Writing : public testing::Test {
+ protected:
+  Writing() { std::filesystem::remove_all(folder_), std::filesystem::create_directories(folder_); }
+  ~Writing() override { std::filesystem::remove_all(folder_); }
+  [[nodiscard]] std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  [[nodiscard]] auto permissions(const std::string& name) const {
+    return std::filesystem::status(path(name)).permissions();
+  }
+  [[nodiscard]] std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder_), {}));
+  }
+
+ private:
+  std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) / "zplan_writing";
+};
+
+TEST_F(Writing, KeepsPermissions) {
+  using std::filesystem::perms;
+  const auto secret = perms::owner_read | perms::owner_write;
+  write_file(path("a"), "1", "--output");
+  std::filesystem::permissions(path("a"), secret);
+  write_file(path("a"), "2", "--output");
+  write_file(path("a.orig"), "1", "--output", path("a"));
+  EXPECT_EQ(read_file(path("a")), "2");
+  EXPECT_EQ(permissions("a"), secret);
+  EXPECT_EQ(permissions("a.orig"), secret);
+  EXPECT_EQ(files(), 2U) << "nothing temporary stays";
+}
+
+TEST_F(Writing, GoesThroughLinksThatLeadNowhereYet) {
+  std::filesystem::create_symlink("target", path("link"));
+  write_file(path("link"), "text", "--output");
+  EXPECT_TRUE(std::filesystem::is_symlink(path("link")));
+  EXPECT_EQ(read_file(path("target")), "text");
+}
+
+TEST_F(Writing, ANameThatNobodyGaveReplacesNothing) {
+  write_unnamed_file(path("a"), "1", "--recipe-out");
+  write_unnamed_file(path("a"), "1", "--recipe-out");
+  EXPECT_THAT(message_of([&] { write_unnamed_file(path("a"), "2", "--recipe-out"); }),
+              HasSubstr("is there with another text"));
+  EXPECT_EQ(read_file(path("a")), "1");
 }
 
 TEST(Files, ThatCannotBeReadAreNamed) {
