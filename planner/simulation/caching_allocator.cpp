@@ -39,9 +39,10 @@ constexpr std::int64_t page_size(bool small) { return small ? kSmallSegment : kL
 // Rounds an allocation up: kRounding is a power of two.
 constexpr std::int64_t rounded(std::int64_t size) { return (size + kRounding - 1) & -kRounding; }
 
-// Each size its own class below 64 units of 512 B, then 32 classes for each power of two.
+// Each size its own class below 64 units of 512 B, then 32 classes for each power of two. No block is larger
+// than kEndlessDevice: what asks for more than twice that finds none, in the last class.
 std::size_t size_class(std::int64_t size) {
-  const auto units = static_cast<std::uint64_t>(size) / kRounding;
+  const auto units = static_cast<std::uint64_t>(std::min(size, 2 * kEndlessDevice - kRounding)) / kRounding;
   const auto exponent = static_cast<unsigned>(std::bit_width(units | 32) - 6);
   return std::size_t{32} * exponent + (units >> exponent);
 }
@@ -201,6 +202,11 @@ CachingAllocator::Index CachingAllocator::new_block(std::int32_t pool, std::int6
 }
 
 CachingAllocator::Index CachingAllocator::new_memory(std::int32_t pool, std::int64_t size) {
+  // Free blocks are told apart by size up to 2^53 bytes, and expandable segments have kEndlessDevice of
+  // addresses.
+  if (!options_.capacity && size >= kEndlessDevice - current_.reserved.value)
+    throw InputError("memory", "a device that reserves 4 PiB or more",
+                     "accepted: less, by a smaller model, micro-batch or sequence");
   return options_.expandable_segments ? expand(pool, size) : new_segment(pool, segment_size(size));
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "models/base/error.h"
@@ -495,6 +496,21 @@ TEST_P(AnyAllocations, AddUp) {
   EXPECT_EQ(allocator.current().allocated, Bytes(0));
   allocator.empty_cache();
   EXPECT_EQ(allocator.current().reserved, Bytes(0));
+}
+
+// A device without limit holds less than 4 PiB: free blocks are told apart up to 8 PiB.
+TEST(CachingAllocator, RefusesWhatNoDeviceHolds) {
+  constexpr Bytes kPebibyte{std::int64_t{1} << 50};
+  for (const bool expandable : {false, true}) {
+    CachingAllocator allocator({.expandable_segments = expandable});
+    const auto held = allocator.allocate(kPebibyte * 3);
+    ASSERT_TRUE(held);
+    EXPECT_THROW(static_cast<void>(allocator.allocate(kPebibyte)), InputError);
+    allocator.release(*held);
+    EXPECT_THROW(static_cast<void>(allocator.allocate(kPebibyte * 16)), InputError);
+  }
+  CachingAllocator limited({.capacity = kGiB * 80});
+  EXPECT_FALSE(limited.allocate(kPebibyte * 16)) << "out of memory, as on any device";
 }
 
 INSTANTIATE_TEST_SUITE_P(
