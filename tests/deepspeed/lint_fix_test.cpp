@@ -247,6 +247,34 @@ TEST(LintFix, SaysWhatItRepaired) {
   EXPECT_EQ(result.fixed.back().fix->what, "rename to \"gradient_clipping\"");
 }
 
+// DeepSpeed ignores the misspelt key, and would stop at its value under the right name.
+TEST(LintFix, RenamesNoValueThatTheKeyDoesNotTake) {
+  const std::string text = R"({"train_micro_batch_size_per_gpu": 1, "train_bbatch_size": []})";
+  EXPECT_EQ(fix(text, "ds.json").text, text);
+}
+
+// Source: DeepSpeed 0.19.8 runtime/precision_config.py _reject_non_integer_scale_params: the kind is checked
+// whether fp16 is on or off.
+TEST(LintFix, KindsOfScaleSettingsAreCheckedWithoutFp16) {
+  const std::string text = R"({"train_micro_batch_size_per_gpu": 1, "fp16": {"enabled": false,
+    "loss_scale_window": null, "min_loss_scale": []}})";
+  const std::vector<Finding> found = lint(text, "ds.json");
+  EXPECT_THAT(named(found),
+              ElementsAre("wrong-kind /fp16/loss_scale_window", "wrong-kind /fp16/min_loss_scale"));
+}
+
+// A config of nothing but misspelt keys is read, too: the first of them are compared with what is known.
+TEST(LintFix, OfManyUnknownKeysTheFirstAreCompared) {
+  const auto findings_behind = [](int others) {
+    std::string text = "{\"train_batch_size\": 8";
+    for (int i = 0; i < others; ++i) text += ", \"colour" + std::to_string(i) + "\": 1";
+    return lint(text + R"(, "gradient_clipp1ng": 1.0})", "ds.json");
+  };
+  EXPECT_EQ(of_rule(findings_behind(199), "unknown-key").size(), 1U);
+  EXPECT_EQ(of_rule(findings_behind(200), "unknown-key").size(), 0U);
+  EXPECT_EQ(of_rule(findings_behind(200), "ignored-key").size(), 201U);
+}
+
 /// DeepSpeed takes the file as it is: what it ignores silently stays as it is written.
 TEST(LintFix, LeavesAloneWhatDeepSpeedIgnores) {
   const std::string text =

@@ -115,9 +115,9 @@ const Mistake* mistake(const DsSection& section, const std::string& key) {
 /// True if the object already has the key, by either name.
 bool is_taken(const LintContext& context, const DsSection& section, const std::string& key) {
   const Json& object = context.at(section.pointer);
-  return std::any_of(object.items().begin(), object.items().end(), [&](const auto& item) {
-    return json_name(section, item.key()) == json_name(section, key);
-  });
+  return object.contains(key) || std::ranges::any_of(section.keys, [&](const std::string& each) {
+           return json_name(section, each) == json_name(section, key) && object.contains(each);
+         });
 }
 
 /// Meaning holds the likely intention behind a key that DeepSpeed does not know.
@@ -127,19 +127,22 @@ struct Meaning {
   std::string other{};                   ///< the section that has the key
 };
 
-Meaning meaning_of(const DsSection& section, const std::string& key) {
+/// `is_compared`: false where no key is looked for that it resembles.
+Meaning meaning_of(const DsSection& section, const std::string& key, bool is_compared) {
   Meaning meaning{.mistake = mistake(section, key)};
-  if (meaning.mistake != nullptr || is_comment_key(key)) return meaning;
+  if (meaning.mistake != nullptr || is_comment_key(key) || !is_compared) return meaning;
   meaning.correct = misspelt_word(key, section.keys);
   if (!meaning.correct) meaning.other = elsewhere(section, key);
   return meaning;
 }
 
-std::string advice_for(const DsSection& section, const std::string& key, const Meaning& meaning) {
+std::string advice_for(const DsSection& section, const std::string& key, const Meaning& meaning,
+                       bool is_compared) {
   if (meaning.mistake != nullptr) return meaning.mistake->say;
   if (is_comment_key(key)) return section.rejects_unknown ? "leave it out" : "";
   if (!meaning.other.empty()) return fmt::format("that is a key of {}", meaning.other);
-  if (const auto near = nearest_word(key, section.keys)) return fmt::format("did you mean {}?", *near);
+  const auto near = is_compared ? nearest_word(key, section.keys) : std::nullopt;
+  if (near) return fmt::format("did you mean {}?", *near);
   return fmt::format("{} has no such key", name_of(section));
 }
 
@@ -158,6 +161,7 @@ std::string rule_of_unknown(const DsSection& section, const std::string& key, co
 struct Walk {
   LintContext& context;
   const DsKeys& keys;
+  int unknown_keys{0};
 
   void object(const std::string& pointer);
   void key(const DsSection& section, const std::string& key);
@@ -176,9 +180,18 @@ struct Walk {
   [[nodiscard]] std::optional<LintFix> replacement(const std::string& key, const std::string& own) const;
 };
 
+/// True unless DeepSpeed stops at `value` under the key at `pointer`: under another name it may be ignored.
+bool takes(const std::string& pointer, const Json& value) {
+  const auto rule = lint_knowledge().values.find(pointer);
+  if (rule == lint_knowledge().values.end() || is_auto(value)) return true;
+  const Fit fit = fit_of(rule->second, value);
+  return fit == Fit::right || fit == Fit::converted;
+}
+
 std::optional<LintFix> Walk::renamed(const DsSection& section, const std::string& own,
                                      const std::string& to) const {
-  if (is_taken(context, section, to)) return std::nullopt;
+  if (is_taken(context, section, to) || !takes(own.substr(0, own.rfind('/') + 1) + to, context.at(own)))
+    return std::nullopt;
   return LintFix{fmt::format("rename to {}", in_quotes(to)), rename_member(context.ds, own, to)};
 }
 
@@ -253,14 +266,16 @@ std::optional<LintFix> Walk::repair(const DsSection& section, const std::string&
 void Walk::unknown(const DsSection& section, const std::string& key, const std::string& own) {
   const bool hidden = section.rejects_unknown && is_auto(context.at(own));
   const bool raises = section.rejects_unknown && !hidden;
-  const Meaning meaning = meaning_of(section, key);
+  constexpr int kMostCompared = 200;  // with each key of a section: a config of nothing else takes no longer
+  const bool is_compared = ++unknown_keys <= kMostCompared;
+  const Meaning meaning = meaning_of(section, key, is_compared);
   context.add(rule_of_unknown(section, key, meaning), own,
               {.found = fmt::format("unknown key {}", in_quotes(key)),
                .outcome = raises ? Outcome::raises : Outcome::ignored,
                .effect = raises   ? "DeepSpeed stops: this section takes no other keys"
                          : hidden ? "DeepSpeed drops keys whose value is \"auto\" before it looks at them"
                                   : "DeepSpeed ignores it silently",
-               .advice = advice_for(section, key, meaning),
+               .advice = advice_for(section, key, meaning, is_compared),
                .fix = repair(section, key, own, meaning)});
 }
 
@@ -449,7 +464,9 @@ void loose_value(LintContext& context, const std::string& pointer, const ValueRu
            LintFix{fmt::format("write {}", meant.dump()), replace_value(context.ds, pointer, meant.dump())}});
 }
 
-void check_value(LintContext& context, const std::string& pointer, const std::string& canonical) {
+/// `is_read`: false where the run does not look at the value. Its kind is checked when the config is read.
+void check_value(LintContext& context, const std::string& pointer, const std::string& canonical,
+                 bool is_read) {
   const auto rule = lint_knowledge().values.find(canonical);
   const Json& value = context.at(pointer);
   if (rule == lint_knowledge().values.end() || is_auto(value)) return;
@@ -458,6 +475,7 @@ void check_value(LintContext& context, const std::string& pointer, const std::st
       [&](const TextFlaw& flaw) { return flaw.kind == FlawKind::not_finite && flaw.pointer == pointer; });
   if (flawed) return;
   const Fit fit = fit_of(rule->second, value);
+  if (!is_read && fit != Fit::wrong_kind) return;
   if (fit == Fit::converted)
     loose_value(context, pointer, rule->second);
   else if (fit != Fit::right)
@@ -489,8 +507,8 @@ void check_object(LintContext& context, const std::string& pointer) {
     if (is_section(own)) {
       check_section(context, own, item.value());
       check_object(context, own);
-    } else if (!is_unread(context, own)) {
-      check_value(context, own, canonical);
+    } else {
+      check_value(context, own, canonical, !is_unread(context, own));
     }
   }
 }
