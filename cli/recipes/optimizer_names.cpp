@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -116,13 +115,11 @@ bool is_planned(const RecipePlace& place, const std::string& name) {
 bool deepspeed_offloads(const RecipePlace& place) {
   const std::string name = place.other("deepspeed");
   for (const std::filesystem::path& folder : {std::filesystem::path(place.folder), std::filesystem::path()}) {
-    std::ifstream file(folder / name);
-    if (name.empty() || !file) continue;
-    const nlohmann::json config = nlohmann::json::parse(file, nullptr, false);
-    if (!config.is_object()) return false;
-    const nlohmann::json device =
-        config.value("/zero_optimization/offload_optimizer/device"_json_pointer, nlohmann::json());
-    return device == "cpu" || device == "nvme";
+    const std::string path = (folder / name).string();
+    if (std::error_code ignored; name.empty() || !std::filesystem::is_regular_file(path, ignored)) continue;
+    const Json config = read_ds_text(read_file(path), path).document;
+    const Json::json_pointer device("/zero_optimization/offload_optimizer/device");
+    return config.contains(device) && (config.at(device) == "cpu" || config.at(device) == "nvme");
   }
   return false;
 }

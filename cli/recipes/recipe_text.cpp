@@ -19,6 +19,8 @@ namespace zplan {
 namespace {
 
 constexpr std::size_t kMostNodes = 100'000, kDeepest = 64;
+constexpr std::size_t kMostKeys = 4096;                   ///< of one section
+constexpr std::size_t kMostText = std::size_t{64} << 20;  ///< of scalars and keys, aliases written out
 
 // Plain numbers, as PyYAML resolves them. Source: PyYAML 6 resolver.py, constructor.py construct_yaml_int.
 
@@ -131,6 +133,10 @@ class YamlTree {
     }
   };
   using Event = std::unique_ptr<yaml_event_t, Deleter>;
+  /// Counts values, and bytes of their text.
+  struct Size {
+    std::size_t nodes{}, text{};
+  };
 
   static std::size_t line_of(const yaml_mark_t& mark) { return mark.line + 1; }
   static std::string text_of(const yaml_char_t* text) { return reinterpret_cast<const char*>(text); }
@@ -159,7 +165,7 @@ class YamlTree {
   }
 
   RecipeValue value(const Event& event, std::size_t depth) {
-    const std::size_t before = nodes_;
+    const Size before = size_;
     count(1, depth, line_of(event->start_mark));
     RecipeValue made;
     made.line = made.last_line = line_of(event->start_mark);
@@ -167,6 +173,7 @@ class YamlTree {
     switch (event->type) {
       case YAML_SCALAR_EVENT:
         scalar(*event, made);
+        count_text(made.text.size(), made.line);
         return remembered(event->data.scalar.anchor, made, before);
       case YAML_SEQUENCE_START_EVENT:
         made.kind = RecipeKind::list;
@@ -216,10 +223,14 @@ class YamlTree {
       const bool merges = entry.key == "<<" && each->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
       entry.value = value(next(), depth + 1);
       made.last_line = std::max(made.last_line, entry.value.last_line);
+      const std::size_t line = entry.line;
+      count_text(entry.key.size(), line);
       if (merges)
         merge(entry, merged);
       else
         add(made, std::move(entry));
+      if (made.entries.size() + merged.size() > kMostKeys)
+        fail(line, fmt::format("more than {} keys in one section", kMostKeys), "accepted: fewer");
     }
     made.span.end = byte(each->end_mark.index);
     for (RecipeEntry& from : merged)
@@ -253,12 +264,19 @@ class YamlTree {
 
   /// An alias stands for as many values as what it names.
   void count(std::size_t nodes, std::size_t depth, std::size_t line) {
-    nodes_ += nodes;
-    if (nodes_ > kMostNodes || depth > kDeepest) fail(line, "too many values", "accepted: a file with fewer");
+    size_.nodes += nodes;
+    if (size_.nodes > kMostNodes || depth > kDeepest)
+      fail(line, "too many values", "accepted: a file with fewer");
   }
 
-  const RecipeValue& remembered(const yaml_char_t* anchor, const RecipeValue& made, std::size_t before) {
-    if (anchor != nullptr) anchors_[text_of(anchor)] = {made, nodes_ - before};
+  void count_text(std::size_t bytes, std::size_t line) {
+    size_.text += bytes;
+    if (size_.text > kMostText) fail(line, "more than 64 MiB of text", "accepted: a file with less");
+  }
+
+  const RecipeValue& remembered(const yaml_char_t* anchor, const RecipeValue& made, const Size& before) {
+    if (anchor != nullptr)
+      anchors_[text_of(anchor)] = {made, {size_.nodes - before.nodes, size_.text - before.text}};
     return made;
   }
 
@@ -266,7 +284,8 @@ class YamlTree {
     const std::size_t line = line_of(event.start_mark);
     const auto found = anchors_.find(text_of(event.data.alias.anchor));
     if (found == anchors_.end()) fail(line, "an alias of nothing", "accepted: an alias behind its anchor");
-    count(found->second.nodes, depth, line);
+    count(found->second.size.nodes, depth, line);
+    count_text(found->second.size.text, line);
     RecipeValue made = found->second.value;
     made.line = made.last_line = line;
     made.span = span_of(event);
@@ -278,10 +297,10 @@ class YamlTree {
   std::vector<std::size_t> bytes_;
   struct Anchored {
     RecipeValue value;
-    std::size_t nodes{};
+    Size size;
   };
   std::map<std::string, Anchored> anchors_;
-  std::size_t nodes_{};
+  Size size_{};
   std::vector<RepeatedKey> repeated_;
 };
 

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "cli/base/values.h"
 #include "cli/recipes/recipe_table.h"
 #include "models/base/error.h"
+#include "models/base/json_reader.h"
 #include "models/catalogue/names.h"
 
 namespace zplan {
@@ -314,14 +314,16 @@ using nlohmann::json;
 /// quantizers/quantizer_*.py is_trainable; axolotl 0.19 integrations/kernels (modelopt).
 constexpr std::array<std::string_view, 5> kTrainable{"aqlm", "compressed-tensors", "eetq", "fp8", "modelopt"};
 
+constexpr std::size_t kMostShown = 200;  // of a quantization_config
+
 constexpr std::string_view kPlanned =
     "accepted: models in 16 bits, or packed by GPTQ (4 or 8 bits), AWQ (4 bits) or bitsandbytes (nf4, int8)";
 
-/// quantization_config of a model's folder, or null.
+/// quantization_config of a model's folder, or null. Throws InputError where the config is no JSON.
 json packing_in(const fs::path& folder) {
-  std::ifstream file(folder / "config.json");
-  if (!file) return nullptr;
-  const json config = json::parse(file, nullptr, false);
+  const std::string path = (folder / "config.json").string();
+  if (std::error_code ignored; !fs::exists(path, ignored)) return nullptr;
+  const json config = parse_json(read_file(path), path);
   return config.is_object() ? config.value("quantization_config", json()) : json();
 }
 
@@ -377,7 +379,8 @@ RecipeOptions as_packed_model(const RecipePlace& place) {
   if (const json packing = packing_in(fs::path(place.folder) / name); packing.is_object()) {
     quantization = quantization_of(packing);
     if (quantization.empty())
-      place.fail(fmt::format("{}: quantization_config {}", in_quotes(name), packing.dump()),
+      place.fail(fmt::format("{}: quantization_config {}", in_quotes(name),
+                             packing.dump(-1, ' ', true).substr(0, kMostShown)),
                  std::string(kPlanned));
   } else if (const PackedName* packed = packed_name(name); packed != nullptr && !packed->method.empty()) {
     quantization = packed->quantization;

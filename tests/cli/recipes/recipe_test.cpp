@@ -4,9 +4,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <random>
 
 #include "cli/recipes/recipe_text.h"
@@ -344,6 +346,23 @@ TEST(Recipe, ReadsWhoPackedAModelsFolder) {
   const json r = report("--recipe " + file + " --gpus 1 --mem 80");
   EXPECT_EQ(r.at("training").at("method"), "qlora");
   EXPECT_EQ(r.at("training").at("quantization"), "nf4");
+}
+
+// What is packed is read as every other JSON: bounded, and no pipe.
+TEST(Recipe, AModelsConfigThatCannotBeReadIsNamed) {
+  const Folder folder;
+  const std::string lora = "adapter: lora\nbase_model: ./d\n";
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  folder.write("d/config.json", R"({"quantization_config": {"a": )" + deep + "}}");
+  const auto refusal = [&] {
+    return in_process("--recipe " + folder.write("recipe.yaml", lora) + " --gpus 1 --mem 80").err;
+  };
+  EXPECT_THAT(refusal(), HasSubstr("nested deeper than 64 levels"));
+  folder.write("d/config.json", R"({"quantization_config": {"a": ")" + std::string(1 << 20, 'x') + "\"}}");
+  EXPECT_LT(refusal().size(), 1000U);
+  std::filesystem::remove(folder.path("d/config.json"));
+  ASSERT_EQ(::mkfifo(folder.path("d/config.json").c_str(), 0600), 0);
+  EXPECT_THAT(refusal(), HasSubstr("is a pipe or a socket"));
 }
 
 /// Packing by another library is planned as bitsandbytes' of no fewer bits, and named.

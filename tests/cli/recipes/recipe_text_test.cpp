@@ -14,6 +14,14 @@ namespace {
 using testing::HasSubstr;
 
 RecipeValue root_of(const std::string& text) { return read_recipe_text(text, "r.yaml").root; }
+std::string message_of(const std::string& text) {
+  try {
+    static_cast<void>(root_of(text));
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return {};
+}
 std::string value_of(const std::string& written) { return root_of("k: " + written + "\n").find("k")->text; }
 
 // What yaml.safe_load of PyYAML 6 makes of each.
@@ -75,6 +83,19 @@ TEST(RecipeText, BeginsBehindAByteOrderMark) {
   EXPECT_EQ(changed_recipe(text, {{"b", "3"}}),
             "\xEF\xBB\xBF"
             "a: 1\nb: 3\n");
+}
+
+// An alias of a long text is that text again: 20,000 of a mebibyte are 20 GB.
+TEST(RecipeText, AliasesOfLongTextsEnd) {
+  std::string text = "big: &b \"" + std::string(1 << 20, 'x') + "\"\nl: [";
+  for (int i = 0; i < 20'000; ++i) text += "*b,";
+  EXPECT_THAT(message_of(text + "]\n"), HasSubstr("more than 64 MiB of text"));
+}
+
+TEST(RecipeText, SectionsOfManyKeysEnd) {
+  std::string text;
+  for (int i = 0; i < 99'000; ++i) text += "key_" + std::to_string(i) + ": 1\n";
+  EXPECT_THAT(message_of(text), HasSubstr("r.yaml:4097: more than 4096 keys in one section"));
 }
 
 TEST(RecipeText, HasOneDocument) {
