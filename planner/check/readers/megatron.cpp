@@ -194,6 +194,10 @@ MegatronOptions options_of(const Arguments& args, MegatronCommand& command) {
     else if (found != megatron_arguments().end() && !found->set(options, joined(values)))
       command.refused.push_back("--" + name + " " + joined(values));
   }
+  const bool has_uneven_stages = options.first_stage_layers > 0 || options.last_stage_layers > 0;
+  if (has_uneven_stages && args.has("num-layers-per-virtual-pipeline-stage"))
+    command.refused.emplace_back(
+        "--num-layers-per-virtual-pipeline-stage with stages that have numbers of layers of their own");
   options.sequence_parallel = options.sequence_parallel && args.number("tensor-model-parallel-size", 1) > 1;
   return options;
 }
