@@ -318,7 +318,7 @@ Tensor whole_group(Program& p, const Tensor& own) {
     joined = torch.operate({&gathered}, Layout::contiguous(of_tokens(p, all)), own.type);
   }
   if (node)
-    node->backward = [&p, &torch, sizes = own.layout.sizes](Tensors& gradients) {
+    node->backward = [&torch, sizes = own.layout.sizes](Tensors& gradients) {
       const Tensor ordered = torch.operate({&gradients[0]}, gradients[0].layout, gradients[0].type);
       Tensor gradient = fresh(torch, sizes, gradients[0].type);
       torch.drop_kernel();

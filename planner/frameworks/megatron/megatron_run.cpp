@@ -57,7 +57,8 @@ MegatronRun::MegatronRun(RankState& state)
   // The head of a later stage reads the embedding behind its layers.
   const bool reads_table_last =
       !is_first_stage() && state.in().model.shape.tied_embeddings && is_last_stage();
-  if (reads_table_last) std::ranges::rotate(dense_gathers_.order, dense_gathers_.order.begin() + 1);
+  std::vector<std::size_t>& order = dense_gathers_.order;
+  if (reads_table_last) std::rotate(order.begin(), order.begin() + 1, order.end());
 }
 
 Bytes MegatronRun::hidden_size() const {
