@@ -60,9 +60,14 @@ void set_routing(Options& o, const std::string& text) {
     throw InputError("--routing", in_quotes(text), "accepted: balanced, or skew=S such as skew=2");
 }
 
-std::vector<std::string> names_of_megatron() {
+/// Switches, and arguments with each of the words that they accept; those that take numbers are left out.
+std::vector<std::string> words_of_megatron() {
   std::vector<std::string> words{"none"};
-  for (const MegatronArgument& each : megatron_arguments()) words.emplace_back(each.name);
+  for (const MegatronArgument& each : megatron_arguments()) {
+    if (each.accepted.empty()) words.emplace_back(each.name);
+    for (const std::string& value : each.accepted)
+      if (value.find(' ') == std::string::npos) words.push_back(fmt::format("{}={}", each.name, value));
+  }
   return words;
 }
 
@@ -485,7 +490,7 @@ const std::vector<OptionSpec>& option_table() {
        "arguments of Megatron-Core, by its own names without dashes: NAME, or NAME=VALUE; none: its own "
        "defaults (docs/megatron.md) "
        "[those of its recipes]",
-       special(OptionKind::text, set_megatron, names_of_megatron()), kMegatronAlone},
+       special(OptionKind::text, set_megatron, words_of_megatron()), kMegatronAlone},
       {"--sp", "LIST", kSearch, kPlans | search | fit | check | lint, "Sequence parallel",
        "sequence-parallel degrees to consider (Ulysses: of DeepSpeed, or of ms-swift), such as 1,8 [1]",
        integers(space(&SearchSpace::sequence_parallel), 1, kMostDegree, kDegrees)},

@@ -1790,6 +1790,14 @@
         <translation>阶段并行</translation>
     </message>
     <message>
+        <source>Virtual stages</source>
+        <translation>每阶段的层块</translation>
+    </message>
+    <message>
+        <source>virtual pipeline stages to consider (Megatron-Core): chunks of layers on each pipeline stage, such as 1,2 [1]</source>
+        <translation>每阶段的层块数 (Megatron-Core)，如 1,2 [1]</translation>
+    </message>
+    <message>
         <source>Megatron-Core&apos;s arguments</source>
         <translation>Megatron-Core 的参数</translation>
     </message>

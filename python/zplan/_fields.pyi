@@ -1170,7 +1170,8 @@ class Strategy(Value):
     pipeline_parallel: int = 1
     # chunks of layers on each pipeline stage, under Megatron-Core; absent: 1
     virtual_stages: int = 1
-    # arguments of Megatron-Core that are set, by its own names without dashes, NAME or NAME=VALUE; absent: another framework
+    # arguments of Megatron-Core that are set, by its own names without dashes, NAME or NAME=VALUE; absent: another
+    # framework
     megatron: tuple[str, ...] = ()
     # copies of what FSDP2 shards (hybrid sharding); absent: 1
     dp_replicate: int = 1
@@ -1184,7 +1185,7 @@ class Strategy(Value):
     tiled_mlp: Any | None = None
     # slices of the tokens; absent: not tiled
     tiled_loss: Any | None = None
-    # "alst" or "deepspeed"
+    # "alst", "deepspeed" or "unsloth"
     checkpoint_offload: str | None = None
 
 @dataclass(init=False, repr=False, eq=False)
@@ -1267,6 +1268,10 @@ class Training(Value):
     trained_layers: tuple[int, ...] = ()
     # tower and projector train whole beside the adapters
     trains_tower: bool | None = None
+    # logits exist in the multiprocessors alone; fused_loss is true, too
+    cut_cross_entropy: bool = False
+    # what torch.compile compiles; absent: nothing
+    compile: str | None = None
     # TRL's head without logits
     fused_head: bool = False
     # what the loss shifts, where it is not labels

@@ -71,7 +71,7 @@ class _OfPlanSearchCompareHardwareCompareFitLintCheck(TypedDict, total=False):
     optimizer_kernel: Literal["fused", "foreach", "single", "deepspeed-fused"]
     optimizer_in_backward: bool
     checkpointing: Literal["none", "selective", "full"]
-    checkpoint_offload: Literal["none", "alst", "deepspeed"]
+    checkpoint_offload: Literal["none", "alst", "deepspeed", "unsloth"]
     tiled_mlp: Union[int, Literal["auto"]]
     tiled_loss: Union[int, Literal["auto"]]
     attention: Literal["flash", "sdpa", "eager"]
@@ -80,8 +80,10 @@ class _OfPlanSearchCompareHardwareCompareFitLintCheck(TypedDict, total=False):
     sliced_head: bool
     fused_head: bool
     loss_shift: Literal["labels", "logits", "logits-alone"]
+    cut_cross_entropy: bool
+    compile: Literal["none", "layer", "model"]
     kernels: Literal["torch", "liger", "fla"]
-    modules: Literal["transformers", "litgpt", "llm-foundry", "torchtitan"]
+    modules: Literal["transformers", "litgpt", "llm-foundry", "torchtitan", "unsloth"]
     expandable_segments: bool
     seq: int
     micro_batch: Union[int, Literal["max"]]

@@ -39,7 +39,7 @@ TEST_F(TranslationTest, LabelsAndHelpsOfOptionsAreTranslated) {
     return QCoreApplication::translate("zplan::gui::Options", english.c_str()) != qt(english);
   };
   // Names that are the same in both languages.
-  const std::vector<std::string> names{"DoRA", "LoRA dropout"};
+  const std::vector<std::string> names{"DoRA", "LoRA dropout", "torch.compile"};
   int seen = 0;
   for (const OptionSpec& option : option_table()) {
     if (option.label.empty()) continue;

@@ -116,11 +116,12 @@ TEST(Megatron, RefusesWhatMegatronCannotRun) {
 
 TEST(Megatron, DividesExperts) {
   const std::string question =
-      "--model Qwen3-30B-A3B --gpus 8 --gpu H100-SXM-80GB --framework megatron --seq 4k";
+      "--model Qwen3-30B-A3B --gpus 8 --gpu H200-SXM-141GB --framework megatron --seq 4k";
   const json plan = report(question + " --ep 8 --tp 1 --pp 1 --zero 1").at("plans")[0];
   EXPECT_EQ(plan.at("id"), "ep8+distopt");
   EXPECT_EQ(plan.at("strategy").at("expert_parallel"), 8);
-  const std::string text = in_process(question + " --ep 4 --etp 2 --tp 2 --pp 1 --zero 1").out;
+  const json both = report(question + " --ep 4 --etp 2 --tp 2 --pp 1 --zero 1");
+  const std::string text = both.at("launch").at("torchrun");
   EXPECT_THAT(text, HasSubstr("--expert-model-parallel-size 4"));
   EXPECT_THAT(text, HasSubstr("--expert-tensor-parallel-size 2"));
   EXPECT_THAT(text, HasSubstr("--moe-token-dispatcher-type alltoall"));
