@@ -2,6 +2,7 @@
 // Functions that attention shares between its files: projections, rotation, latent attention, ALiBi.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct Heads {
 void rotate(Program& p, Heads& heads);
 /// Rotates queries and keys as transformers writes it.
 void rotate_as_transformers(Program& p, Heads& heads);
+/// Rotates queries and keys into new memory, in a kernel each that keeps nothing; `backward` turns their
+/// gradients.
+void rotate_in_one_kernel(Program& p, Heads& heads, std::function<Tensors(Tensors&)> backward);
 
 /// Records self-attention as transformers writes it.
 [[nodiscard]] Tensor attention_of_transformers(Program& p, const Parameters& of, const Tensor& x,

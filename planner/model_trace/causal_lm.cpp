@@ -9,7 +9,6 @@
 #include "planner/model_trace/reference.h"
 #include "planner/model_trace/vision.h"
 #include "planner/question/framework.h"
-#include "planner/sharding/megatron_model.h"
 #include "planner/sharding/model_part.h"
 #include "planner/sharding/rank_model.h"
 
@@ -88,35 +87,30 @@ std::vector<ContextExchange> exchanges_of(const Strategy& strategy, std::int64_t
 
 Outline outline(const Model& model, const Training& training, const Strategy& strategy, std::int64_t stage) {
   const CheckpointOffload offload = checkpoint_offload(training, strategy);
-  const std::int64_t stages = strategy.layout.pipeline;
-  const bool by_block = strategy.megatron && strategy.megatron->recompute_method == RecomputeMethod::block;
-  const std::int64_t recomputed =
-      by_block ? std::max<std::int64_t>(strategy.megatron->recomputed_layers, 1) : 0;
+  const std::optional<std::int64_t> recomputed =
+      strategy.megatron ? block_layers(*strategy.megatron) : std::nullopt;
   const std::int64_t grouped =
       strategy.megatron ? std::min(grouped_layers(*strategy.megatron), model.shape.layers) : 1;
-  const std::int64_t first_whole = chunk_layers(model.shape.layers, strategy, stage).front().first;
+  const std::int64_t first = chunk_layers(model.shape.layers, strategy, stage).front().first;
   Outline result;
   const std::vector<std::int64_t>& trained = training.trained_layers;
   const std::size_t count = model.inventory.layers.size();
-  const auto first =
-      static_cast<std::size_t>(stages > 1 ? stage_layers(model.shape.layers, stages, stage).first : 0);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t layer = first + i;
+    const std::size_t layer = static_cast<std::size_t>(first) + i;
     const bool sliding = slides(model.shape, layer);
     const bool is_first = std::none_of(result.classes.begin(), result.classes.end(),
                                        [&](const LayerClass& each) { return each.sliding == sliding; });
     const auto number = static_cast<std::int64_t>(i);
-    const LayerClass own{
-        model.inventory.layers[i],
-        sliding,
-        rotates(model.shape, layer),
-        is_first,
-        place_of(i, count, offload),
-        layer < deepstack_of(model) ? layer + 1 : 0,
-        std::ranges::find(trained, number) != trained.end(),
-        std::ranges::any_of(trained, [&](std::int64_t each) { return each < number; }),
-        recomputed > 0 && number >= recomputed,
-        exchanges_of(strategy, first_whole + number * grouped, first_whole + (number + 1) * grouped)};
+    const LayerClass own{model.inventory.layers[i],
+                         sliding,
+                         rotates(model.shape, layer),
+                         is_first,
+                         place_of(i, count, offload),
+                         layer < deepstack_of(model) ? layer + 1 : 0,
+                         std::ranges::find(trained, number) != trained.end(),
+                         std::ranges::any_of(trained, [&](std::int64_t each) { return each < number; }),
+                         recomputed && number >= *recomputed,
+                         exchanges_of(strategy, first + number * grouped, first + (number + 1) * grouped)};
     auto at = std::find(result.classes.begin(), result.classes.end(), own);
     if (at == result.classes.end()) {
       at = result.classes.insert(at, own);

@@ -43,19 +43,10 @@ Tensor compiled_norm(Program& p, const NormCall& call) {
 
 /// Turns queries and keys into new memory, and their gradients where they lie.
 void compiled_rotation(Program& p, Heads& heads) {
-  if (p.operators().rotary == Rotary::none) return;
-  Autograd& torch = p.torch;
-  const auto node = torch.node({&heads.query, &heads.key});
-  Tensor query = torch.operate({&heads.query}, heads.query.layout, heads.query.type);
-  Tensor key = torch.operate({&heads.key}, heads.key.layout, heads.key.type);
-  if (node) {
-    node->backward = [&torch](Tensors& gradients) {
-      for (const Tensor& each : gradients) torch.change(each);
-      return std::move(gradients);
-    };
-    Autograd::connect(query, node, 0), Autograd::connect(key, node, 1);
-  }
-  heads.query = std::move(query), heads.key = std::move(key);
+  rotate_in_one_kernel(p, heads, [&torch = p.torch](Tensors& gradients) {
+    for (const Tensor& each : gradients) torch.change(each);
+    return std::move(gradients);
+  });
 }
 
 /// activation(gate) · up, or activation(x), in one kernel: keeps its operands, and writes their gradients
@@ -118,12 +109,11 @@ bool fuses_kernels(const Program& p) {
   return training.fused_kernels || (training.fused_loss && training.modules.fused_loss_brings);
 }
 
-namespace {
-
-/// The gradient of a compiled embedding is summed in fp32 and cast. Beside that of an fp32 table the head's is
-/// in 16 bits still.
-Tensor compiled_rows(Program& p, const Tensor& table, const Tensor& ids) {
+/// The gradient of a compiled embedding is summed in fp32 and cast. Beside that of an fp32 table the head's
+/// is in 16 bits still.
+Tensor compiled_embedding(Program& p, const Parameter& weight, const Tensor& ids) {
   Autograd& torch = p.torch;
+  const Tensor& table = weight.tensor;
   const auto node = torch.node({&table});
   Tensor rows = fresh(torch, {p.sizes.b, p.sizes.s, table.size(1)}, table.type);
   if (!node) return rows;
@@ -136,12 +126,6 @@ Tensor compiled_rows(Program& p, const Tensor& table, const Tensor& ids) {
     return Tensors{torch.operate({&sums}, table.layout, table.type)};
   };
   return Autograd::connected(rows, node);
-}
-
-}  // namespace
-
-Tensor compiled_embedding(Program& p, const Parameter& table, const Tensor& ids) {
-  return compiled_rows(p, table.tensor, ids);
 }
 
 /// The logits are an output of the graph, which stays; the backward makes probabilities and gradients of them

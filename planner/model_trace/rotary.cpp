@@ -1,5 +1,8 @@
 // Rotary tables, which the model makes once, and the rotation of queries and keys.
 
+#include <functional>
+#include <utility>
+
 #include "planner/model_trace/attention.h"
 #include "planner/model_trace/operators.h"
 
@@ -312,6 +315,19 @@ void rotary_tables(Program& p) {
     rotary == Rotary::deepseek_v2 ? complex_table(p) : cosines_and_sines(p);
     return Tensor{};
   });
+}
+
+void rotate_in_one_kernel(Program& p, Heads& heads, std::function<Tensors(Tensors&)> backward) {
+  if (p.operators().rotary == Rotary::none) return;
+  Autograd& torch = p.torch;
+  const auto node = torch.node({&heads.query, &heads.key});
+  Tensor query = torch.operate({&heads.query}, heads.query.layout, heads.query.type);
+  Tensor key = torch.operate({&heads.key}, heads.key.layout, heads.key.type);
+  if (node) {
+    node->backward = std::move(backward);
+    Autograd::connect(query, node, 0), Autograd::connect(key, node, 1);
+  }
+  heads.query = std::move(query), heads.key = std::move(key);
 }
 
 void rotate_as_transformers(Program& p, Heads& heads) {

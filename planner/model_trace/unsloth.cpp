@@ -269,21 +269,12 @@ Tensor norm_of_unsloth(Program& p, const NormCall& call) {
 
 /// Turns queries and keys into new memory, in one kernel, and so their gradients.
 void rotate_of_unsloth(Program& p, Heads& heads) {
-  if (p.operators().rotary == Rotary::none) return;
-  Autograd& torch = p.torch;
-  const auto node = torch.node({&heads.query, &heads.key});
-  Tensor query = torch.operate({&heads.query}, heads.query.layout, heads.query.type);
-  Tensor key = torch.operate({&heads.key}, heads.key.layout, heads.key.type);
-  if (node) {
-    node->backward = [&torch](Tensors& gradients) {
-      Tensors turned;
-      for (const Tensor& each : gradients)
-        turned.push_back(torch.operate({&each}, Layout::contiguous(each.layout.sizes), each.type));
-      return turned;
-    };
-    Autograd::connect(query, node, 0), Autograd::connect(key, node, 1);
-  }
-  heads.query = std::move(query), heads.key = std::move(key);
+  rotate_in_one_kernel(p, heads, [&torch = p.torch](Tensors& gradients) {
+    Tensors turned;
+    for (const Tensor& each : gradients)
+      turned.push_back(torch.operate({&each}, Layout::contiguous(each.layout.sizes), each.type));
+    return turned;
+  });
 }
 
 /// PyTorch's fused attention sample by sample, whose outputs are joined in new memory; FlashAttention runs

@@ -230,8 +230,12 @@ bool MegatronOptions::recomputes(RecomputedModule module) const {
 }
 
 std::int64_t grouped_layers(const MegatronOptions& options) {
-  const bool by_block = options.recompute_method == RecomputeMethod::block;
-  return by_block ? 1 : std::max<std::int64_t>(options.recomputed_layers, 1);
+  return block_layers(options) ? 1 : std::max<std::int64_t>(options.recomputed_layers, 1);
+}
+
+std::optional<std::int64_t> block_layers(const MegatronOptions& options) {
+  if (options.recompute_method != RecomputeMethod::block) return std::nullopt;
+  return std::max<std::int64_t>(options.recomputed_layers, 1);
 }
 
 const std::vector<MegatronArgument>& megatron_arguments() {

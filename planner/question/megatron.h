@@ -94,15 +94,15 @@ struct MegatronOptions {
   bool exchanges_shapes{};  ///< variable_seq_lengths: stages send sizes before hidden states
   bool divides_inputs{};    ///< --distribute-saved-activations: of recomputed layers, a part on each rank
   AttentionBackend attention{AttentionBackend::fused};
-  /// How each layer exchanges keys and values; one value: all layers alike.
+  /// The exchange of keys and values of each layer; one value: of all layers.
   std::vector<ContextExchange> context_exchanges{ContextExchange::p2p};
-  /// Of a2a+p2p: ranks of an all_to_all, and ranks of a ring (--hierarchical-context-parallel-sizes).
+  /// Ranks of an all_to_all, and ranks of a ring, of a2a+p2p (--hierarchical-context-parallel-sizes).
   std::vector<std::int64_t> context_hierarchy{};
-  /// What selective recompute computes again.
+  /// Modules that selective recompute computes again.
   std::vector<RecomputedModule> recomputed_modules{RecomputedModule::core_attn};
-  /// Of full recompute; absent: uniform.
+  /// The method of full recompute; absent: uniform.
   std::optional<RecomputeMethod> recompute_method{};
-  /// Of full recompute: layers of a group (uniform), or of each stage that are computed again (block); 0: 1.
+  /// Layers that full recompute computes again: of each group (uniform), or of each stage (block); 0: 1.
   std::int64_t recomputed_layers{};
   // Mixtures of experts.
   RowDispatcher dispatcher{RowDispatcher::allgather};
@@ -132,7 +132,7 @@ struct MegatronOptions {
   bool counts_embedding{}, counts_loss{};
   /// Layers of each chunk of the model in order (--pipeline-model-parallel-layout); empty: as many as others.
   std::vector<std::int64_t> layers_of_chunks;
-  // Of the interleaved schedule (virtual stages):
+  // The interleaved schedule (virtual stages).
   bool overlaps_transfers{true};     ///< stages exchange hidden states beside computation
   bool overlaps_warmup_and_flush{};  ///< also where forwards or backwards alone run
   /// --microbatch-group-size-per-virtual-pipeline-stage: micro-batches that a chunk of layers runs before the
@@ -162,6 +162,10 @@ struct MegatronOptions {
 [[nodiscard]] std::optional<std::vector<std::int64_t>> chunk_layers_of(std::string_view layout);
 /// Returns a layout of these layers, "Ettt|tt|tt|tL".
 [[nodiscard]] std::string chunk_layout_of(const std::vector<std::int64_t>& layers);
+
+/// Returns how many layers of a stage, the first ones, full recompute computes again under the method
+/// "block"; nothing is returned under "uniform", which computes all again.
+[[nodiscard]] std::optional<std::int64_t> block_layers(const MegatronOptions& options);
 
 /// MegatronArgument is one of Megatron's arguments, as its command line spells it, without dashes.
 struct MegatronArgument {

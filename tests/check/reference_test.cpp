@@ -580,13 +580,28 @@ TEST(References, ExpertParallelSchedulesAreAsRecorded) {
     EXPECT_TRUE(judge(each).front().exact) << each.id;
 }
 
+/// Expects `steps` recorded steps of Megatron-Core whose held bytes are within `held`, whose peaks are within
+/// 0.1 % and whose peaks' median is within `median`.
+void expect_megatron_steps(const std::string& path, std::size_t steps, double held, double median) {
+  ASSERT_EQ(errors_of(path, Statistic::held, held).size(), steps);
+  const std::vector<double> peaks = errors_of(path, Statistic::requested, 0.001);
+  ASSERT_EQ(peaks.size(), steps);
+  EXPECT_LE(peaks[peaks.size() / 2], median);
+}
+
+/// Expects recorded schedules to be equal call for call; returns how many are also in order.
+std::size_t equal_schedules_in_order(const std::string& path) {
+  std::size_t in_order = 0;
+  for (const Case& each : reference(path)) {
+    EXPECT_TRUE(judge(each).front().exact) << each.id;
+    in_order += predict_calls(*each.setup) == std::get<MeasuredSchedule>(each.measured).sequence ? 1U : 0U;
+  }
+  return in_order;
+}
+
 // Megatron-Core as ranks of every stage: held bytes within 0.001 %, the peak's median within 0.01 %.
 TEST(References, MegatronStepsAreAsRecorded) {
-  const std::vector<double> held = errors_of("megatron/steps.json", Statistic::held, 0.00001);
-  const std::vector<double> peaks = errors_of("megatron/steps.json", Statistic::requested, 0.001);
-  ASSERT_EQ(held.size(), 198U);
-  ASSERT_EQ(peaks.size(), 198U);
-  EXPECT_LE(peaks[peaks.size() / 2], 0.0001);
+  expect_megatron_steps("megatron/steps.json", 198, 0.00001, 0.0001);
 }
 
 // Peaks of eight B200, published with their launch scripts (MooreThreads/SimuMax). First stages have no loss;
@@ -606,37 +621,22 @@ TEST(References, MegatronPeaksArePublished) {
 
 // Every call of them by kind, stages' sends included, and their order.
 TEST(References, MegatronSchedulesAreAsRecorded) {
-  std::size_t in_order = 0;
-  for (const Case& each : reference("megatron/schedules.json")) {
-    EXPECT_TRUE(judge(each).front().exact) << each.id;
-    in_order += predict_calls(*each.setup) == std::get<MeasuredSchedule>(each.measured).sequence ? 1U : 0U;
-  }
-  EXPECT_GE(in_order, 157U);  // repeated micro-batches of a pipeline are listed once
+  const std::size_t in_order = equal_schedules_in_order("megatron/schedules.json");
+  EXPECT_GE(in_order, 157U);  // weights of the others are gathered elsewhere in the forward
 }
 
 // Mixtures of experts, latent attention and prediction of several tokens: held bytes within 0.0001 %, the
 // peak's median within 0.001 %.
 TEST(References, MegatronMixturesAreAsRecorded) {
-  const std::vector<double> held = errors_of("megatron/mixtures_steps.json", Statistic::held, 0.000001);
-  const std::vector<double> peaks = errors_of("megatron/mixtures_steps.json", Statistic::requested, 0.001);
-  ASSERT_EQ(held.size(), 61U);
-  ASSERT_EQ(peaks.size(), 61U);
-  EXPECT_LE(peaks[peaks.size() / 2], 0.00001);
-  std::size_t in_order = 0;
-  for (const Case& each : reference("megatron/mixtures_schedules.json")) {
-    EXPECT_TRUE(judge(each).front().exact) << each.id;
-    in_order += predict_calls(*each.setup) == std::get<MeasuredSchedule>(each.measured).sequence ? 1U : 0U;
-  }
-  EXPECT_GE(in_order, 50U);  // repeated micro-batches of a pipeline are listed once
+  expect_megatron_steps("megatron/mixtures_steps.json", 61, 0.000001, 0.00001);
+  const std::size_t in_order = equal_schedules_in_order("megatron/mixtures_schedules.json");
+  EXPECT_GE(in_order, 50U);  // weights of the others are gathered elsewhere in the forward
 }
 
-// The same of stages that hold several chunks of layers, and of layouts of their own.
+// Stages that hold several chunks of layers, and layouts of their own: the bounds of other dense models, and
+// every schedule in order.
 TEST(References, MegatronVirtualStagesAreAsRecorded) {
-  const std::vector<double> held = errors_of("megatron/virtual_steps.json", Statistic::held, 0.00001);
-  const std::vector<double> peaks = errors_of("megatron/virtual_steps.json", Statistic::requested, 0.001);
-  ASSERT_EQ(held.size(), 35U);
-  ASSERT_EQ(peaks.size(), 35U);
-  EXPECT_LE(peaks[peaks.size() / 2], 0.0001);
+  expect_megatron_steps("megatron/virtual_steps.json", 35, 0.00001, 0.0001);
   for (const Case& each : reference("megatron/virtual_schedules.json")) {
     const Record record = judge(each).front();
     EXPECT_TRUE(record.exact) << each.id;

@@ -12,7 +12,8 @@ namespace {
 
 std::string number(std::int64_t value) { return std::to_string(value); }
 
-/// Megatron-Core divides experts' tensors among as many ranks as others unless it is told how many.
+/// Adds both degrees. Without --expert-tensor-parallel-size Megatron-Core takes that of
+/// --tensor-model-parallel-size.
 void add_experts(std::vector<Argument>& all, const ParallelLayout& layout) {
   all.emplace_back("--expert-model-parallel-size", number(layout.expert));
   all.emplace_back("--expert-tensor-parallel-size", number(layout.expert_tensor));

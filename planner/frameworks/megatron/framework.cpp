@@ -240,7 +240,7 @@ void check_reduction(const Strategy& s, Reasons& reasons) {
         "--overlap-param-gather needs --use-distributed-optimizer and --overlap-grad-reduce");
 }
 
-/// What other frameworks and transformers' modules have is refused, not passed over.
+/// Refuses what only other frameworks, or transformers' modules, have.
 void check_training(const Training& training, const Strategy& s, Reasons& reasons) {
   if (training.method != Method::full || training.objective != Objective::sft ||
       !training.trained_layers.empty())

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "hardware_profiles/gpu.h"
-#include "planner/sharding/expert_model.h"
 
 namespace zplan {
 
@@ -46,7 +45,8 @@ MegatronRun::MegatronRun(RankState& state)
                  megatron::owned_pieces(buckets_, state.in().strategy, state.inputs().place.slice)),
       buckets_of_(state.tensors().size()),
       variables_(device_, static_cast<std::size_t>(layout().virtual_stages), hidden_size()),
-      chunk_gathered_(static_cast<std::size_t>(layout().virtual_stages)) {
+      chunk_gathered_(static_cast<std::size_t>(layout().virtual_stages)),
+      dispatchers_(device_, state.inputs(), hidden_size()) {
   for (std::size_t i = 0; i < buckets_.size(); ++i)
     for (const megatron::Placed& each : buckets_[i].parameters) {
       std::vector<std::size_t>& of = buckets_of_[each.tensor];
@@ -133,7 +133,7 @@ void MegatronRun::make_placeholders() {
 }
 
 void MegatronRun::begin_forward(const Slot& slot) {
-  if (!is_interleaved()) hold_routes();
+  if (!is_interleaved()) dispatchers_.begin_forward();
   if (slot.first() && slot.tape == 0) {
     device_.release(received_), device_.release(sent_), optimizer_.zero_gradients(device_);
     dense_gathers_.done = expert_gathers_.done = 0, forwards_ = 0;
@@ -145,7 +145,8 @@ void MegatronRun::begin_forward(const Slot& slot) {
 }
 
 /// All stages gather a chunk's weights at about the same time: the first two chunks' before the first pass,
-/// another's when the chunk before it begins, on later stages so much earlier as they are behind. Source:
+/// another's when the chunk before it begins. A stage gathers one forward earlier than the stage before it.
+/// Source:
 /// Megatron-Core 0.19.2 core/pipeline_parallel/schedules.py forward_step_helper_preprocess.
 void MegatronRun::gather_next_chunk(const Slot& slot) {
   if (forwards_ == 0) gather_chunk(0), gather_chunk(1);
@@ -173,7 +174,7 @@ void MegatronRun::begin_backward(const Slot& slot) {
 /// Buckets of weights are gathered before the first module that needs one of them runs, and the next beside
 /// it.
 void MegatronRun::section(int layer, bool backward) {
-  keep_recomputed(layer, backward);
+  dispatchers_.section(layer, backward);
   Gathers& dense = dense_gathers_;
   if (is_interleaved() || !options().overlap_param_gather || backward || dense.done >= dense.order.size())
     return;
@@ -275,8 +276,15 @@ void MegatronRun::finish_exchange() {
 void MegatronRun::reduce_rest() {
   if (!reduces_)
     for (const megatron::Bucket& each : buckets_) reduce(each);
+  finish_gradients();
+}
+
+void MegatronRun::finish_gradients() {
   finish_exchange();
   state_.wait(reduced_);
+  sum_replicated();
+  sum_expert_loads();
+  count_tokens();
 }
 
 /// Gradients are divided by the tokens of the whole step, which the last stage counts. Source: Megatron-Core
@@ -317,9 +325,7 @@ void MegatronRun::sum_replicated() {
 void MegatronRun::sum_expert_loads() {
   const RouterForm router = in().model.shape.operators.router;
   if (router != RouterForm::deepseek_v3 && router != RouterForm::minimax) return;
-  std::int64_t mixtures = 0;
-  for (std::size_t layer = 0; layer < in().model.inventory.layers.size(); ++layer)
-    mixtures += is_mixture(layer) ? 1 : 0;
+  const std::int64_t mixtures = dispatchers_.mixtures();
   if (mixtures == 0) return;
   state_.wait(state_.issue(state_.clock().computed(), Operation::all_reduce,
                            Elements(mixtures * in().model.shape.experts->experts), kWeight,
@@ -331,83 +337,13 @@ void MegatronRun::hold(Device::Block& variable) {
   if (!is_first_stage()) variable = device_.allocate(Term::layer_working_set, hidden_size());
 }
 
-bool MegatronRun::is_mixture(std::size_t layer) const {
-  const Inventory& inventory = in().model.inventory;
-  const std::vector<Tensor>& tensors = inventory.kinds[inventory.layers[layer]].tensors;
-  return std::ranges::find(tensors, TensorRole::expert, &Tensor::role) != tensors.end();
-}
-
-bool MegatronRun::recomputes_mixture(std::size_t layer) const {
-  const Checkpointing how = in().strategy.checkpointing;
-  if (how == Checkpointing::selective) return options().recomputes(RecomputedModule::moe);
-  const bool is_block = options().recompute_method == RecomputeMethod::block;
-  const std::int64_t first = std::max<std::int64_t>(options().recomputed_layers, 1);
-  return how == Checkpointing::full && (!is_block || static_cast<std::int64_t>(layer) < first);
-}
-
-/// What a dispatcher's variables hold of the last tokens that it routed: weights of all experts and which
-/// were chosen, and, `places`, where rows were taken from. Source: Megatron-Core 0.19.2
-/// core/transformer/moe/token_dispatcher.py.
-Bytes MegatronRun::route_size(bool places) const {
-  const MixtureOfExperts& about = *in().model.shape.experts;
-  const std::int64_t ranks = options().sequence_parallel ? layout().tensor : 1;
-  const std::int64_t tokens =
-      in().strategy.micro_batch_size * local_tokens(in().training, in().strategy) / ranks;
-  const std::int64_t weight = options().router_in_fp32 ? 4 : 2;
-  if (!options().exchanges_rows()) {
-    // Of the tokens of all ranks: which of its own experts they chose, and rows with their weights.
-    const RoutedRows rows =
-        routed_rows(in().model, in().training, in().strategy, state_.inputs().place.expert);
-    const std::int64_t own = rows.received * layout().expert_tensor;
-    return Bytes(places ? 8 * own : tokens * layout().expert_tensor * about.experts + weight * own);
-  }
-  const std::int64_t place =
-      options().permute_fusion ? 4 * (2 * about.experts + 1) : 8 * about.experts_per_token;
-  return Bytes(tokens * (places ? place : (weight + 1) * about.experts));
-}
-
-/// Places are kept for the backward too: those of the micro-batch that came last are the dispatcher's.
-void MegatronRun::hold_routes() {
-  for (std::size_t layer = 0; layer < in().model.inventory.layers.size(); ++layer) {
-    if (!is_mixture(layer)) continue;
-    const Bytes places = route_size(true);
-    if (!holds_routes_)
-      device_.allocate(Term::saved_activations, route_size(false) + places);
-    else if (in_flight_ > 0 && !recomputes_mixture(layer))
-      earlier_places_[static_cast<std::size_t>(in_flight_) - 1].push_back(
-          device_.allocate(Term::saved_activations, places));
-  }
-  holds_routes_ = true;
-  if (static_cast<std::size_t>(++in_flight_) > earlier_places_.size()) earlier_places_.emplace_back();
-}
-
-void MegatronRun::release_places() {
-  --in_flight_;
-  if (in_flight_ > 0) device_.release(earlier_places_[static_cast<std::size_t>(in_flight_) - 1]);
-}
-
-/// Weights that a recomputed mixture routed by hold on to the graph's input and its gradient, until the next
-/// forward routes anew. The gradient is what the layer before runs on: it counts there as long as that runs.
-void MegatronRun::keep_recomputed(int layer, bool backward) {
-  const std::size_t layers = in().model.inventory.layers.size();
-  recomputed_.resize(layers);
-  if (backward) return keep_hidden(layer + 1), keep_hidden(layer + 2);
-  if (layer >= 0) device_.release(recomputed_[static_cast<std::size_t>(layer)]);
-}
-
-void MegatronRun::keep_hidden(int layer) {
-  const auto of = static_cast<std::size_t>(layer);
-  if (of < recomputed_.size() && is_mixture(of) && recomputes_mixture(of))
-    recomputed_[of].push_back(device_.allocate(Term::saved_activations, hidden_size()));
-}
-
 void MegatronRun::transferred(const Slot& slot) {
   if (slot.kind == Slot::Kind::receive_hidden && slot.kept) variables_.keep(slot);
   if (slot.kind != Slot::Kind::send_gradient) return;
   if (is_interleaved())
     variables_.sent_gradient(slot);
   else if (slot.last)
-    finish_gradients();
+    reduce_rest();
 }
 
 /// The chunk's gradients are complete, on this stage and on those before it. Without overlap all are reduced
@@ -416,10 +352,7 @@ void MegatronRun::reduce(const Slot& slot) {
   if (!options().overlap_grad_reduce && !slot.last) return;
   for (const megatron::Bucket& each : buckets_)
     if (!options().overlap_grad_reduce || chunk_of(each) == slot.tape) reduce(each);
-  if (!slot.last) return;
-  finish_exchange();
-  state_.wait(reduced_);
-  agree_on_gradients();
+  if (slot.last) finish_gradients();
 }
 
 void MegatronRun::end_backward(const Slot& slot) {
@@ -427,23 +360,10 @@ void MegatronRun::end_backward(const Slot& slot) {
     if (is_first_stage() && slot.tape == 0) variables_.sent_none();
     return;
   }
-  release_places();
-  keep_hidden(0);
+  dispatchers_.end_backward();
   hold(sent_), hold(received_);
   if (!slot.last && !is_last_stage()) gradient_ = device_.allocate(Term::layer_working_set, hidden_size());
-  if (slot.last && is_first_stage()) finish_gradients();
-}
-
-/// Later stages send the last gradient first.
-void MegatronRun::finish_gradients() {
-  reduce_rest();
-  agree_on_gradients();
-}
-
-void MegatronRun::agree_on_gradients() {
-  sum_replicated();
-  sum_expert_loads();
-  count_tokens();
+  if (slot.last && is_first_stage()) reduce_rest();  // later stages send the last gradient first
 }
 
 /// Ranks that divide optimizer states have a part each of the gradients: all, or those of an instance.
@@ -472,7 +392,7 @@ void MegatronRun::step(bool first) {
   report_step();
 }
 
-/// What ranks agree on for the log: whether the step was skipped, the largest gradient norm, the mean loss.
+/// Ranks agree on what the log says: whether the step was skipped, the largest gradient norm, the mean loss.
 /// Source: Megatron-Core 0.19.2 training/training.py train_step.
 void MegatronRun::report_step() {
   state_.all_reduce(Group::model, Elements(1), kFp32, "skipped step", "int32");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/frameworks/megatron/buckets.h"
+#include "planner/frameworks/megatron/dispatcher_variables.h"
 #include "planner/frameworks/megatron/optimizer.h"
 #include "planner/frameworks/megatron/stage_variables.h"
 #include "planner/simulation/rank_state.h"
@@ -57,7 +58,6 @@ class MegatronRun {
   void finish_exchange();
   void reduce_rest();
   void finish_gradients();
-  void agree_on_gradients();
   void sum_replicated();
   void count_tokens();
   void sum_expert_loads();
@@ -72,13 +72,6 @@ class MegatronRun {
   [[nodiscard]] Over sharers(const megatron::Bucket& bucket) const;
   /// Returns those of them that divide the bucket's optimizer states.
   [[nodiscard]] Over dividers(const megatron::Bucket& bucket) const;
-  [[nodiscard]] bool is_mixture(std::size_t layer) const;
-  [[nodiscard]] bool recomputes_mixture(std::size_t layer) const;
-  [[nodiscard]] Bytes route_size(bool places) const;
-  void hold_routes();
-  void release_places();
-  void keep_recomputed(int layer, bool backward);
-  void keep_hidden(int layer);
   void report_step();
 
   RankState& state_;
@@ -98,16 +91,12 @@ class MegatronRun {
   Instant reduced_;
   megatron::StageVariables variables_;   ///< of an interleaved schedule
   std::vector<Instant> chunk_gathered_;  ///< by chunk: when its weights are there
-  std::int64_t forwards_{};              ///< that began in this step
-  // What variables of the schedule hold until they get their next value: the hidden states that the last
+  megatron::DispatcherVariables dispatchers_;
+  std::int64_t forwards_{};  ///< that began in this step
+  // Variables of the schedule hold these until they get their next value: the hidden states that the last
   // micro-batch received, until the next forward is over; their gradient, until the next backward is; the
   // gradient that was received, until the next is.
   Device::Block received_{Device::kNone}, sent_{Device::kNone}, gradient_{Device::kNone};
-  bool holds_routes_{};       ///< dispatchers' variables hold what was routed last
-  std::int64_t in_flight_{};  ///< micro-batches whose backward is still to come
-  std::vector<std::vector<Device::Block>>
-      earlier_places_;                                  ///< of those in flight but for the last, by number
-  std::vector<std::vector<Device::Block>> recomputed_;  ///< what recomputed mixtures hold, by layer
   Device::Block exchanged_{Device::kNone};  ///< what an all_to_all of gradients brought, until it is summed
   Elements exchanged_sums_;                 ///< of them this rank's
 };

@@ -10,10 +10,10 @@ namespace zplan::megatron {
 /// core/transformer/{transformer_config,moe/moe_layer}.py.
 void check_mixtures(const Model& model, const Strategy& strategy, Reasons& reasons);
 
-/// The same of layers that predict further tokens.
+/// Adds why layers that predict further tokens (MTP) are not planned with this model and strategy.
 void check_predictions(const Model& model, const Strategy& strategy, Reasons& reasons);
 
-/// The same of latent attention.
+/// Adds why latent attention is not planned with this strategy.
 void check_latent_attention(const Model& model, const Strategy& strategy, Reasons& reasons);
 
 }  // namespace zplan::megatron

@@ -16,7 +16,7 @@ namespace zplan::megatron {
 
 class StageVariables {
  public:
-  /// Of a stage of `chunks` chunks, whose hidden states have `size` bytes.
+  /// Takes the stage's number of chunks, and the bytes of hidden states.
   StageVariables(Device& device, std::size_t chunks, Bytes size)
       : device_(device), size_(size), of_module_(chunks) {}
 

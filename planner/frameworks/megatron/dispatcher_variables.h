@@ -1,0 +1,49 @@
+#pragma once
+// DispatcherVariables are what Python variables of Megatron-Core's token dispatchers, and the graphs of
+// recomputed mixtures, hold of tokens that were routed. Source: Megatron-Core 0.19.2
+// core/transformer/moe/token_dispatcher.py; compared with recorded steps (docs/megatron.md).
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "planner/simulation/device.h"
+
+namespace zplan {
+struct RunInputs;
+}
+
+namespace zplan::megatron {
+
+class DispatcherVariables {
+ public:
+  /// Takes the layers of the rank. `hidden`: the size of hidden states between layers.
+  DispatcherVariables(Device& device, const RunInputs& inputs, Bytes hidden);
+
+  /// Routes a micro-batch's tokens. Places are kept for its backward: those of the micro-batch that came last
+  /// are the dispatcher's.
+  void begin_forward();
+  void section(int layer, bool backward);
+  void end_backward();
+  /// Returns how many of the rank's layers have experts.
+  [[nodiscard]] std::int64_t mixtures() const {
+    return std::ranges::count(layers_, true, &Layer::is_mixture);
+  }
+
+ private:
+  void keep_hidden(int layer);
+
+  Device& device_;
+  Bytes hidden_, routes_, places_;
+  struct Layer {
+    bool is_mixture{}, recomputed{};
+  };
+  std::vector<Layer> layers_;
+  bool holds_routes_{};       ///< variables hold what was routed last
+  std::int64_t in_flight_{};  ///< micro-batches whose backward is still to come
+  std::vector<std::vector<Device::Block>>
+      earlier_places_;                                  ///< of those in flight but for the last, by number
+  std::vector<std::vector<Device::Block>> recomputed_;  ///< hidden states of recomputed mixtures, by layer
+};
+
+}  // namespace zplan::megatron
