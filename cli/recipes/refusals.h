@@ -1,5 +1,5 @@
 #pragma once
-// What is wrong with a recipe, key by key.
+// Errors of a recipe, one for each key.
 
 #include <string>
 #include <vector>

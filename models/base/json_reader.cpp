@@ -115,7 +115,7 @@ Json parse_strictly(std::string_view text, const std::string& source) {
 Json parse_json(std::string_view text, const std::string& source) {
   if (static_cast<std::int64_t>(text.size()) > kLargest)
     throw InputError(source, fmt::format("{} bytes", text.size()), "accepted: JSON of at most 64 MiB");
-  // nlohmann takes a NUL for the end; what is behind it would not be read.
+  // nlohmann takes a NUL byte for the end of the text, and would not read the rest.
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos)
     throw InputError(source, fmt::format("not JSON: a NUL byte at {}", line_and_column(text, nul)),
                      "accepted: a JSON document");

@@ -41,9 +41,9 @@ struct NameMeaning {
 /// names that are known to be of another shape.
 [[nodiscard]] std::optional<NameMeaning> meaning_of_name(std::string_view name);
 
-/// Returns the entry whose name, size included, begins `name`, where nothing behind it speaks of another
-/// shape: "someone/Llama-3.1-8B-Instruct-my-data". It is a guess from the name alone. Nothing where there is
-/// none.
+/// Returns the entry whose name, size included, begins `name`, where the rest of `name` does not stand for
+/// another shape: "someone/Llama-3.1-8B-Instruct-my-data". It is a guess from the name alone. Nothing where
+/// there is none.
 [[nodiscard]] std::optional<NameMeaning> tuned_meaning(std::string_view name);
 
 /// Returns the model that a name means: its entry's, with the sizes that differ.

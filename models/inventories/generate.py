@@ -71,7 +71,7 @@ class Fields(dict):
 
 
 def plain(value):
-    """A value as JSON has it."""
+    """Returns a value of JSON's types."""
     if isinstance(value, bool) or value is None or isinstance(value, str):
         return value
     if isinstance(value, int):
@@ -342,7 +342,7 @@ class Architecture:
         return made
 
     def without(self, base_raw):
-        """Models of which a size is 0: what has it is not there."""
+        """Yields models of which one size is 0, so that modules of that size are missing."""
         for path, default in self.defaults.items():
             size = re.search(r"size|dim|rank", path.rsplit(".", 1)[-1])
             if size and isinstance(default, int) and not isinstance(default, bool) and default > 4:

@@ -168,7 +168,8 @@ class Queues {
     if constexpr (kDetailed)
       if (mail_ != nullptr) mail_->send(rank_, event.peer, transfers_);
   }
-  /// What a peer will send, in the order in which it is received; where it may not have been sent yet.
+  /// Expected is a message of a peer that is received here and may not have been sent yet. Messages stand in
+  /// the order in which they are received.
   struct Expected {
     std::int32_t peer{};
     std::vector<std::size_t> instants;  ///< at which it arrives: one, or a repetition's and the next one's

@@ -71,7 +71,8 @@ bool is_layer_norm(const Parameters& of, std::string_view name) {
   return of.find(std::string(name) + "bias") != nullptr;
 }
 
-/// What a norm keeps of each row beside its input: reciprocal deviations, and means in LayerNorm.
+/// Makes the statistics that a norm keeps of each row beside its input: reciprocal deviations, and means in
+/// LayerNorm.
 Tensor statistics_of(Program& p, const Tensor& x, bool centred) {
   const std::int64_t rows = x.elements() / x.layout.sizes.back();
   return fresh(p.torch, {centred ? 2 : 1, rows}, DType::fp32);
@@ -397,8 +398,8 @@ Tensor with_residual(Program& p, const Tensor& branch, const Tensor& residual) {
   return add(p.torch, residual, dropped);
 }
 
-/// What a tensor-parallel group's first rank sends the others of the batch. Source: Megatron-Core 0.19.2
-/// training/utils.py get_batch_on_this_tp_rank.
+/// Records parts of the batch that a tensor-parallel group's first rank sends the others. Source:
+/// Megatron-Core 0.19.2 training/utils.py get_batch_on_this_tp_rank.
 void receive_batch(Program& p, std::initializer_list<TensorCall> parts) {
   if (!divides_tensors(p)) return;
   for (const TensorCall each : parts) {
@@ -466,7 +467,7 @@ Tensor megatron::embedded(Program& p, const Parameters& of, const Tensor& ids) {
     rows = own_tokens(p, rows, are_summed);
   else if (p.sizes.b > 1)
     rows = clone(p.torch, rows);  // tokens come first: with several samples the transposed rows are copied
-  // What recompute divides is the memory of the layers' own view of the rows; the model holds the rows.
+  // Recompute divides the memory of the layers' own view of the rows; the model holds the rows themselves.
   const bool is_view = p.sizes.b == 1 && p.shape().dropout == 0;
   if (options(p).divides_inputs && is_view) p.cache.push_back(rows.detached());
   return p.shape().dropout > 0 ? dropout(p.torch, rows) : rows;

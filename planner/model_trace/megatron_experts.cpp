@@ -342,7 +342,7 @@ Tensor sorted_chunks(Autograd& torch, const Tensor& x) {
   return moved(torch, x, copy, copy);
 }
 
-/// The same by TE's kernel, of rows and weights together: it keeps the place of each row.
+/// Sorts rows and weights together by TE's kernel, which keeps the place of each row.
 WeighedRows sorted_chunks_fused(Autograd& torch, const WeighedRows& rows) {
   const Tensor& x = rows.states;
   const auto node = torch.node({&x, &rows.weights});
@@ -432,7 +432,7 @@ constexpr CallPair kRowsOfTensorRanks{TensorCall::gathered_rows, TensorCall::sca
 constexpr CallPair kOutputsOfTensorRanks{TensorCall::gathered_outputs, TensorCall::scattered_outputs};
 constexpr CallPair kWeightsOfTensorRanks{TensorCall::gathered_row_weights, TensorCall::scattered_row_weights};
 
-/// How many rows each rank sends to each expert; the host reads the sums.
+/// Gathers how many rows each rank sends to each expert; the host reads the sums.
 void gather_counts(const MixtureCall& call) {
   if (call.ranks() * call.tensor_ranks() == 1) return;
   call.torch().recorder().communicate(TensorCall::gathered_expert_counts,

@@ -77,7 +77,7 @@ Tensor prediction_layer(Program& p, const Parameters& around, const Parameters& 
   return norm(p, of, "final_layernorm.", output);
 }
 
-/// How many predictions were right, for the log.
+/// Counts how many predictions were right, for the log.
 void count_right(Program& p, const Tensor& logits) {
   Autograd& torch = p.torch;
   const Dimensions tokens{p.sizes.b, p.sizes.s};

@@ -99,8 +99,8 @@ struct Program {
   Tensors image_locals{};  ///< the tower's outputs that the model's forward keeps until its layers have run
   LayerInputs given{};
   bool rotates{true};  ///< the current layer rotates queries and keys
-  /// How the layers of the current part exchange keys and values (Megatron's --cp-comm-type); empty: all of
-  /// the model do alike.
+  /// The exchange of keys and values of each layer of the current part (Megatron's --cp-comm-type); empty:
+  /// all layers of the model have the same.
   std::vector<ContextExchange> exchanges{};
   /// Parameters of each of several layers that Megatron groups.
   std::vector<std::shared_ptr<Parameters>> grouped{};

@@ -80,7 +80,8 @@ struct ModuleSet {
                                 bool){};
   /// Embeddings, and all else that runs before the layers; the first layer's hidden states.
   symbolic::Tensor (*before_layers)(symbolic::Program&, const symbolic::Parameters&){};
-  /// What a later stage of a pipeline receives beside hidden states; the last argument: it is the last one.
+  /// Records what a later stage of a pipeline receives beside hidden states. The last argument: it is the
+  /// last stage.
   void (*receive)(symbolic::Program&, bool){};
   /// One decoder layer.
   symbolic::Tensor (*layer)(symbolic::Program&, const symbolic::Parameters&, const symbolic::Tensor&){};

@@ -282,7 +282,7 @@ class Player {
     }
   }
 
-  /// What a micro-batch in flight has received, or will have, and waits for.
+  /// Awaited is a micro-batch in flight, and the instant when what it received, or will receive, is there.
   struct Awaited {
     Slot slot;
     Instant received;

@@ -33,8 +33,8 @@ struct StepInputs {
 struct Recording {
   Tape tape;
   CondensedTape condensed;
-  /// Where a rank holds several chunks of layers (virtual stages): tapes of those that differ from the first
-  /// chunk, whose own `tape` is, and the place of each chunk's among all. Loads of all are in `tape`.
+  /// Recordings of a rank's further chunks of layers (virtual stages) that differ from the first chunk, and
+  /// the place of each chunk's recording: 0 is this one. Loads of all are in `tape`.
   std::vector<Recording> others{};
   std::vector<std::size_t> order{0};
 

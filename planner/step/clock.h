@@ -102,8 +102,8 @@ class Clock {
   [[nodiscard]] Instant receive(const Call& call, std::int32_t peer, std::int32_t exchange) {
     return transfer({.kind = ClockEvent::Kind::receive, .peer = peer}, call, exchange);
   }
-  /// What waits in a repetition for `before`, an instant of the repetition before, waits for `now` in the
-  /// next.
+  /// Lets the next repetition wait for `now` where this one waits for `before`, an instant of the repetition
+  /// before it.
   void carry(Instant now, Instant before) {
     if (number(now) > 0 && number(before) > 0)
       add({.kind = ClockEvent::Kind::carry, .index = number(now), .instant = number(before)});

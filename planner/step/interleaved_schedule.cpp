@@ -90,8 +90,8 @@ class InterleavedStage {
     if (!of) return;
     add(direction == Direction::forward ? Kind::receive_hidden : Kind::receive_gradient, *of, how);
   }
-  /// Of two stages, the odd one's sends have a communicator of their own, so that both directions run at
-  /// once.
+  /// Adds a send. The odd one of two stages sends over a communicator of its own, so that both directions run
+  /// at once.
   void send(Direction direction, const Pass& of, Slot how) {
     if (!sends(direction, of)) return;
     how.over_world = of_.overlaps && of_.stages == 2 && stage_ % 2 == 1;

@@ -28,10 +28,10 @@ struct Slot {
   /// layers that a rank holds.
   std::size_t tape{};
   bool last{};  ///< whether no other backward follows before the optimizer step
-  // Of a transfer:
+  // Transfers alone have these.
   bool awaited{};  ///< computation goes on once it is through; else where it needs what was received
-  /// What was transferred stays allocated: sent hidden states until free_sent, received ones until the
-  /// optimizer step.
+  /// True if the transferred tensor stays allocated: sent hidden states until free_sent, received ones until
+  /// the optimizer step.
   bool kept{};
   bool over_world{};  ///< over the communicator of all ranks, not the pipeline's
   bool operator==(const Slot&) const = default;

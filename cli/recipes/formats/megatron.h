@@ -32,7 +32,8 @@ enum class MegatronSpelling {
 [[nodiscard]] RecipeOptions megatron_argument(const RecipePlace& place, std::string_view name,
                                               std::string_view value);
 
-/// Accepts the words of the row. Throws InputError at the key for any other value: no plan has it.
+/// Accepts the words of the row. Throws InputError at the key for any other value, which is not
+/// planned.
 [[nodiscard]] RecipeOptions only_planned(const RecipePlace& place);
 
 /// Returns the key and the value that say an argument of Megatron's command line in a file of values, such as

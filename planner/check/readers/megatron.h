@@ -9,7 +9,7 @@
 
 namespace zplan::check {
 
-/// What a command line of pretrain_gpt.py asks for. Batch sizes are not read.
+/// MegatronCommand is the question that a command line of pretrain_gpt.py asks, without batch sizes.
 struct MegatronCommand {
   Setup setup{};
   std::vector<std::string> unread{};   ///< arguments that are not planned

@@ -129,7 +129,7 @@ void adapt(Run& run, const std::string& targets) {
 
 namespace {
 
-/// What from_pretrained and Unsloth's Trainer choose, and every NF4 checkpoint has.
+/// Sets what from_pretrained and Unsloth's Trainer choose, and what every NF4 checkpoint has.
 void run_unsloth(Run& run) {
   Training& training = run.setup.training;
   training.framework = Framework::torch;
@@ -397,8 +397,9 @@ void read_trainer(const JsonReader& value, Run& run) {
   std::vector<TrainerChoice> choices;
   const std::string text = value.text();
   for (const std::string_view each : split(text, ',')) choices.push_back(parse_trainer(value.place(), each));
-  apply_trainers(choices, {run.setup.training, run.setup.strategy.checkpointing,
-                            run.setup.strategy.long_context.checkpoint_offload, samples_in_slice(run)},
+  apply_trainers(choices,
+                 {run.setup.training, run.setup.strategy.checkpointing,
+                  run.setup.strategy.long_context.checkpoint_offload, samples_in_slice(run)},
                  run.gpus, [&](std::string_view option) { return says(run.options, option); });
 }
 

@@ -122,7 +122,7 @@ TEST(SwiftMegatron, RefusesWhatHasNoPlan) {
               HasSubstr("converts a model, it trains nothing"));
 }
 
-// What Megatron-Core refuses in its arguments. Source: Megatron-Core 0.19.2 training/arguments.py.
+// Arguments that Megatron-Core refuses are refused. Source: Megatron-Core 0.19.2 training/arguments.py.
 TEST(SwiftMegatron, RefusesWhatMegatronRefuses) {
   const auto error = [](const std::string& flags) { return refused(kSwift + flags, "run.sh"); };
   EXPECT_THAT(error("--recompute_granularity full"), HasSubstr("full without recompute_method"));
@@ -141,7 +141,7 @@ TEST(SwiftMegatron, NamesWhatIsNotPlanned) {
   EXPECT_THAT(not_planned(r), HasSubstr("padding_free"));
   EXPECT_THAT(not_planned(r), HasSubstr("megatron_extra_kwargs"));
   EXPECT_EQ(r.at("recipes").at(0).at("unknown").at(0).at("key"), "foo");
-  // Of a key that is not there its default is named.
+  // The default of a key that is not there is named.
   EXPECT_THAT(not_planned(planned_as(kFull, "run.sh", "--gpus 4")), HasSubstr("padding_free"));
   EXPECT_THAT(not_planned(planned_as(kFull + "--padding_free false", "run.sh", "--gpus 4")),
               Not(HasSubstr("padding_free")));
