@@ -113,16 +113,6 @@ std::string in_words(std::string_view name) {
   return words;
 }
 
-std::string shell_quote(std::string_view argument) {
-  constexpr std::string_view kPlain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
-  if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string_view::npos)
-    return std::string(argument);
-  std::string quoted = "'";
-  for (const char c : argument) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
 std::string seconds_value(Seconds time) {
   const int digits = time.value >= 99.95 ? 0 : time.value >= 9.995 ? 1 : time.value >= 0.9995 ? 2 : 3;
   return fmt::format("{:.{}f}", time.value, digits);

@@ -19,9 +19,6 @@ namespace zplan {
 /// "parameters" for "framework_overhead"-like names: underscores as blanks.
 [[nodiscard]] std::string in_words(std::string_view name);
 
-/// An argument as a POSIX shell takes it.
-[[nodiscard]] std::string shell_quote(std::string_view argument);
-
 /// A time in seconds to three digits, as tables show it: "0.081", "2.35", "17.4", "119".
 [[nodiscard]] std::string seconds_value(Seconds time);
 

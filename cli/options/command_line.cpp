@@ -4,6 +4,7 @@
 
 #include "cli/document/text.h"
 #include "cli/options/options.h"
+#include "models/base/shell.h"
 
 namespace zplan {
 

@@ -17,6 +17,7 @@
 #include "models/base/embedded.h"
 #include "models/base/error.h"
 #include "models/base/json_reader.h"
+#include "models/base/shell.h"
 
 namespace zplan {
 

@@ -5,6 +5,7 @@
 
 #include "cli/document/text.h"
 #include "cli/recipes/recipe_text.h"
+#include "models/base/shell.h"
 
 namespace zplan {
 

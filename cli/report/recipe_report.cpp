@@ -17,6 +17,7 @@
 #include "cli/report/report_text.h"
 #include "models/base/files.h"
 #include "models/base/json_reader.h"
+#include "models/base/shell.h"
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/frameworks/launch/accelerate_config.h"
 #include "planner/frameworks/megatron/arguments.h"

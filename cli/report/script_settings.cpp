@@ -274,8 +274,8 @@ std::vector<ScriptSetting> of_megatron(const Plan& plan, const Question& questio
 /// Returns the arguments of Megatron's own script, which say all that a plan assumes.
 std::vector<ScriptSetting> of_megatron(const Plan& plan, const Question& question) {
   std::vector<ScriptSetting> all;
-  for (const auto& [name, value] : megatron::arguments_of(plan, question))
-    all.push_back({ScriptPlace::code, name, value, value.empty() ? name : name + " " + value});
+  for (const megatron::Argument& each : megatron::arguments_of(plan, question))
+    all.push_back({ScriptPlace::code, each.first, each.second, megatron::shell_text(each)});
   return all;
 }
 

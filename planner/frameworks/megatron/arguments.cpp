@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <sstream>
 
+#include "models/base/shell.h"
 #include "planner/plan/plan.h"
 #include "planner/question/question.h"
 
@@ -58,6 +60,14 @@ std::vector<Argument> arguments_of(const Plan& plan, const Question& question) {
       all.emplace_back("--" + std::string(each.name), *value);
   add_recompute(all, s.checkpointing, options);
   return all;
+}
+
+std::string shell_text(const Argument& argument) {
+  const auto& [name, value] = argument;
+  std::string text = name;
+  std::istringstream words(value);
+  for (std::string word; words >> word;) text += " " + shell_quote(word);
+  return text;
 }
 
 }  // namespace zplan::megatron

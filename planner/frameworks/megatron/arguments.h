@@ -20,4 +20,8 @@ using Argument = std::pair<std::string, std::string>;
 /// Megatron-Core 0.19.2 training/arguments.py.
 [[nodiscard]] std::vector<Argument> arguments_of(const Plan& plan, const Question& question);
 
+/// Returns the argument as a shell takes it: "--recompute-modules core_attn mlp". Words of a value are quoted
+/// where they need it, as layouts of stages do.
+[[nodiscard]] std::string shell_text(const Argument& argument);
+
 }  // namespace zplan::megatron

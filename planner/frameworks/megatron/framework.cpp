@@ -357,10 +357,8 @@ ModelFiles megatron_files(const StepInputs&) {
 Launch megatron_launch(const Plan& plan, const Question& question, const std::string&) {
   Words words = torchrun_words(question.cluster);
   add(words, {"pretrain_gpt.py"});
-  for (const auto& [name, value] : megatron::arguments_of(plan, question)) {
-    add(words, {name});
-    if (!value.empty()) add(words, {value});
-  }
+  for (const megatron::Argument& each : megatron::arguments_of(plan, question))
+    add(words, {megatron::shell_text(each)});
   return {.torchrun = join(words)};
 }
 

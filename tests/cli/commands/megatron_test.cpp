@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "planner/frameworks/megatron/arguments.h"
 #include "tests/cli/support.h"
 
 namespace zplan::test {
@@ -112,6 +113,17 @@ TEST(Megatron, RefusesWhatMegatronCannotRun) {
        {"--zero 3", "--offload all", "--kernels liger", "--fused-loss", "--method lora", "--attention eager",
         "--no-master-weights", "--sp 2", "--optimizer lion"})
     EXPECT_EQ(in_process(kSmall + " " + more).status, 2) << more;
+}
+
+// A layout of stages has the shell's pipe in it; several words of one argument are several of the shell's.
+TEST(Megatron, QuotesWhatTheShellWouldTakeForItsOwn) {
+  const json answer = report(
+      kMachine + " --tp 1 --pp 2 --grad-accum 4 --megatron pipeline-model-parallel-layout=Et*16|t*16L");
+  const std::string layout =
+      " --pipeline-model-parallel-layout 'E" + std::string(16, 't') + "|" + std::string(16, 't') + "L' ";
+  EXPECT_THAT(answer.at("launch").at("torchrun").get<std::string>(), HasSubstr(layout));
+  EXPECT_EQ(megatron::shell_text({"--recompute-modules", "core_attn mlp"}),
+            "--recompute-modules core_attn mlp");
 }
 
 TEST(Megatron, DividesExperts) {
