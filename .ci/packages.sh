@@ -15,6 +15,7 @@ cli       header:nlohmann/json.hpp    nlohmann-json3-dev  nlohmann-json 3.11 or 
 cli       header:CLI/CLI.hpp          libcli11-dev        CLI11 2.1 or newer
 cli       header:eigen3/Eigen/Core    libeigen3-dev       Eigen 3.4 or newer
 cli       header:yaml.h               libyaml-dev         libyaml 0.2 or newer
+cli       header:toml++/toml.h        libtomlplusplus-dev toml++ 3 or newer
 cli       header:curl/curl.h          libcurl4-openssl-dev headers of libcurl 7.68 or newer
 tests     command:ninja               ninja-build         Ninja
 tests     header:gtest/gtest.h        libgtest-dev        GoogleTest

@@ -79,6 +79,24 @@ void set_megatron(Options& o, const std::string& text) {
     set_megatron_argument(options, "--megatron", each);
 }
 
+/// Switches, and settings with each of the words that they accept; those that take numbers are left out.
+std::vector<std::string> words_of_torchtitan() {
+  std::vector<std::string> words{"none"};
+  for (const TitanArgument& each : titan_arguments()) {
+    if (each.accepted.empty()) words.emplace_back(each.name);
+    for (const std::string& value : each.accepted)
+      if (value.find(' ') == std::string::npos) words.push_back(fmt::format("{}={}", each.name, value));
+  }
+  return words;
+}
+
+void set_torchtitan(Options& o, const std::string& text) {
+  TitanOptions& options = o.space.torchtitan = {};
+  if (text == "none") return;
+  for (const std::string& each : parse_list("--torchtitan", text))
+    set_titan_argument(options, "--torchtitan", each);
+}
+
 void set_units(Options& o, const std::string& text) {
   if (text != "GiB" && text != "GB")
     throw InputError("--units", in_quotes(text), accepted_words(text, {"GiB", "GB"}));
@@ -238,8 +256,12 @@ const std::vector<OptionSpec>& option_table() {
   const Conditions kValues{{{"--objective"}, {"ppo"}}};
   const Conditions kDeepSpeed{
       {{"--framework"}, frameworks([](const FrameworkSpec& each) { return each.reads_ds_config; })}};
-  const Conditions kMegatronAlone{
+  const Conditions kStages{
       {{"--framework"}, frameworks([](const FrameworkSpec& each) { return each.has_stages; })}};
+  const Conditions kMegatronAlone{
+      {{"--framework"}, frameworks([](const FrameworkSpec& each) { return &each == &megatron_spec(); })}};
+  const Conditions kTorchtitanAlone{
+      {{"--framework"}, frameworks([](const FrameworkSpec& each) { return &each == &torchtitan_spec(); })}};
   const Conditions kWithConfigs{
       {{"--framework"}, frameworks([](const FrameworkSpec& each) { return !each.config_file.empty(); })}};
   const Conditions kStepsInBackward{{{"--method"}, {"full"}},
@@ -479,18 +501,24 @@ const std::vector<OptionSpec>& option_table() {
        "tensor-parallel degrees to consider, such as 1,4 [1 and powers of two up to a node]",
        integers(space(&SearchSpace::tensor_parallel), 1, kMostDegree, kDegrees), kNone, "", lint},
       {"--pp", "LIST", kSearch, kPlans | search | fit | check, "Pipeline parallel",
-       "pipeline stages to consider (Megatron-Core), such as 1,4 [1 and powers of two that divide layers]",
-       integers(space(&SearchSpace::pipeline_parallel), 1, kMostDegree, kDegrees), kMegatronAlone},
+       "pipeline stages to consider (Megatron-Core, torchtitan), such as 1,4 [1 and powers of two that "
+       "divide layers]",
+       integers(space(&SearchSpace::pipeline_parallel), 1, kMostDegree, kDegrees), kStages},
       {"--vpp", "LIST", kSearch, kPlans | search | fit | check, "Virtual stages",
-       "virtual pipeline stages to consider (Megatron-Core): chunks of layers on each pipeline stage, such "
+       "virtual pipeline stages to consider (Megatron-Core, torchtitan): chunks of layers on each pipeline "
+       "stage, such "
        "as "
        "1,2 [1]",
-       integers(space(&SearchSpace::virtual_stages), 1, kMostDegree, kDegrees), kMegatronAlone},
+       integers(space(&SearchSpace::virtual_stages), 1, kMostDegree, kDegrees), kStages},
       {"--megatron", "LIST", kSearch, kPlans | search | fit | check, "Megatron-Core's arguments",
        "arguments of Megatron-Core, by its own names without dashes: NAME, or NAME=VALUE; none: its own "
        "defaults (docs/megatron.md) "
        "[those of its recipes]",
        special(OptionKind::text, set_megatron, words_of_megatron()), kMegatronAlone},
+      {"--torchtitan", "LIST", kSearch, kPlans | search | fit | check, "torchtitan's settings",
+       "settings of torchtitan, by the last part of its own names: NAME, or NAME=VALUE; none: its own "
+       "defaults (docs/torchtitan.md) [none]",
+       special(OptionKind::text, set_torchtitan, words_of_torchtitan()), kTorchtitanAlone},
       {"--sp", "LIST", kSearch, kPlans | search | fit | check | lint, "Sequence parallel",
        "sequence-parallel degrees to consider (Ulysses: of DeepSpeed, or of ms-swift), such as 1,8 [1]",
        integers(space(&SearchSpace::sequence_parallel), 1, kMostDegree, kDegrees)},
@@ -523,12 +551,12 @@ const std::vector<OptionSpec>& option_table() {
        "DeepSpeed config to plan exactly; options fill what it leaves open",
        path(at(&Options::ds_config), OptionKind::config), kDeepSpeed},
       {"--recipe", "LIST", kSearch, plan | search | fit, "Trainer's config",
-       "configs of axolotl, LLaMA-Factory, TRL, torchtune, ms-swift, accelerate or TrainingArguments, read "
-       "as options; options given beside them win",
+       "configs of axolotl, LLaMA-Factory, TRL, torchtune, torchtitan, ms-swift, accelerate or "
+       "TrainingArguments, read as options; options given beside them win",
        files(at(&Options::recipe_files))},
       {"--framework", "NAME", kSearch, kPlans | search | fit | check | lint, "Framework",
        "framework that shards the model: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU), megatron "
-       "(Megatron-Core) [deepspeed]",
+       "(Megatron-Core), torchtitan [deepspeed]",
        framework()},
       {"--deepspeed-version", "V", kSearch, kPlans | search | compare | fit | lint, "DeepSpeed release",
        "DeepSpeed release that the config is for: 0.16 to 0.19, or one such as 0.18.3 [0.19]",

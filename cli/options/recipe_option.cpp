@@ -155,7 +155,7 @@ class Applied {
     if (!framework().reads_ds_config)
       drop([&](const Chosen& each) { return each.option == "--load-everywhere"; },
            "of a run under DeepSpeed");
-    if (!framework().has_stages)
+    if (&framework() != &megatron_spec())
       drop([&](const Chosen& each) { return among(kOfMegatron, each.option); },
            "of a run under Megatron-Core");
     // A config of DeepSpeed's says stage and offload by itself.

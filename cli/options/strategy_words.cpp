@@ -29,10 +29,13 @@ namespace {
                    fmt::format("unknown part {}", in_quotes(part)), accepted_words(part, words));
 }
 
-/// "offload" of "offload-all", "zero" of "zero3", "no-reshard" of itself; "fsdp" and "ddp" are of the kind of
-/// "zero", since there can be but one of them; "b" of "b4".
+/// The part of an id that says torchtitan.
+constexpr std::string_view kTorchtitan = "titan";
+
+/// "offload" of "offload-all", "zero" of "zero3", "no-reshard" of itself; "fsdp", "ddp" and "titan" are of
+/// the kind of "zero", since there can be but one of them; "b" of "b4".
 std::string_view kind_of(std::string_view part) {
-  if (part == "fsdp" || part == "ddp" || part == kDistributedOptimizer) return "zero";
+  if (part == "fsdp" || part == "ddp" || part == kDistributedOptimizer || part == kTorchtitan) return "zero";
   if (part == "no-reshard") return part;
   if (from_name<Method>(part)) return "method";
   for (const std::string_view kind : {"tiled-mlp", "tiled-loss"})
@@ -65,6 +68,10 @@ bool all_digits(std::string_view text) {
 bool take_framework(PinnedStrategy& strategy, std::string_view part) {
   if (part == kDistributedOptimizer) {
     strategy.framework = Framework::megatron, strategy.zero_stage = 1;
+    return true;
+  }
+  if (part == kTorchtitan) {
+    strategy.framework = Framework::torchtitan, strategy.zero_stage = 3;
     return true;
   }
   if (part != "fsdp" && part != "ddp") return false;
@@ -213,7 +220,7 @@ OptionChanges sharding_options(const Strategy& s) {
       {"--zero", fmt::format("{}", s.zero_stage)},
       {"--tp", fmt::format("{}", s.layout.tensor)},
       {"--offload", std::string(to_name(Offload{s.offload_optimizer, s.offload_parameters}))}};
-  if (s.megatron) options.emplace_back("--pp", fmt::format("{}", s.layout.pipeline));
+  if (s.megatron || s.torchtitan) options.emplace_back("--pp", fmt::format("{}", s.layout.pipeline));
   if (s.layout.virtual_stages > 1) options.emplace_back("--vpp", fmt::format("{}", s.layout.virtual_stages));
   return options;
 }

@@ -48,6 +48,11 @@ std::optional<std::int64_t> known_vocabulary(const std::string& model) {
   return found ? std::optional(found->shape.vocabulary_size) : std::nullopt;
 }
 
+std::optional<std::int64_t> known_layers(const std::string& model) {
+  const std::optional<Model> found = catalogued(model);
+  return found ? std::optional(found->shape.layers) : std::nullopt;
+}
+
 std::optional<std::int64_t> square_image(const std::string& model, std::int64_t pixels,
                                          std::int64_t most_tokens) {
   const std::optional<Model> found = catalogued(model);

@@ -57,7 +57,8 @@ std::optional<RecipeFormat> format_of_command(const std::vector<std::string>& co
 /// first.
 RecipeFormat format_of(const RecipeText& text) {
   using enum RecipeFormat;
-  constexpr std::array kOneTells{axolotl, accelerate, torchtune, llama_factory_v1, verl, openrlhf};
+  constexpr std::array kOneTells{torchtitan,       axolotl, accelerate, torchtune,
+                                 llama_factory_v1, verl,    openrlhf};
   constexpr std::array kMostTell{llama_factory, swift_megatron, swift, trl};
   const auto found = [&](RecipeFormat format) {
     return std::ranges::count_if(recipe_table(format).telling,
@@ -316,7 +317,7 @@ std::optional<Recipe> launched_by(const RecipeText& script, const RecipeAsked& a
 
 }  // namespace
 
-bool adds_up(std::string_view option) { return option == "--megatron"; }
+bool adds_up(std::string_view option) { return option == "--megatron" || option == "--torchtitan"; }
 
 bool is_known_key(RecipeFormat format, std::string_view path) {
   const std::string_view project = format == RecipeFormat::trl ? "transformers" : to_name(format);
@@ -342,6 +343,7 @@ const RecipeTable& recipe_table(RecipeFormat format) {
     case RecipeFormat::accelerate: return accelerate_table();
     case RecipeFormat::openrlhf: return openrlhf_table();
     case RecipeFormat::verl: return verl_table();
+    case RecipeFormat::torchtitan: return torchtitan_table();
     case RecipeFormat::transformers: break;
   }
   return transformers_table();

@@ -31,11 +31,12 @@ enum class RecipeFormat {
   megatron_lm,
   accelerate,
   openrlhf,
-  verl
+  verl,
+  torchtitan
 };
 template <>
 struct EnumNames<RecipeFormat> {
-  static constexpr std::array<std::pair<RecipeFormat, std::string_view>, 12> table{
+  static constexpr std::array<std::pair<RecipeFormat, std::string_view>, 13> table{
       {{RecipeFormat::axolotl, "axolotl"},
        {RecipeFormat::llama_factory, "llama-factory"},
        {RecipeFormat::llama_factory_v1, "llama-factory-v1"},
@@ -47,7 +48,8 @@ struct EnumNames<RecipeFormat> {
        {RecipeFormat::megatron_lm, "megatron-lm"},
        {RecipeFormat::accelerate, "accelerate"},
        {RecipeFormat::openrlhf, "openrlhf"},
-       {RecipeFormat::verl, "verl"}}};
+       {RecipeFormat::verl, "verl"},
+       {RecipeFormat::torchtitan, "torchtitan"}}};
 };
 
 /// Options of zplan that keys of a recipe stand for.

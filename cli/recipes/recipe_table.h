@@ -132,6 +132,8 @@ struct ImageTextParts {
                                                        std::int64_t most_tokens);
 /// Returns how many tokens the vocabulary of the catalogue's model has; nothing for a name that it has not.
 [[nodiscard]] std::optional<std::int64_t> known_vocabulary(const std::string& model);
+/// Returns how many decoder layers the catalogue's model has; nothing for a name that it has not.
+[[nodiscard]] std::optional<std::int64_t> known_layers(const std::string& model);
 /// True if the recipe trains LoRA adapters, which leave the other weights alone.
 [[nodiscard]] bool trains_adapters(const RecipePlace& place);
 
@@ -152,6 +154,7 @@ struct ImageTextParts {
 [[nodiscard]] const RecipeTable& accelerate_table();
 [[nodiscard]] const RecipeTable& openrlhf_table();
 [[nodiscard]] const RecipeTable& verl_table();
+[[nodiscard]] const RecipeTable& torchtitan_table();
 
 [[nodiscard]] const RecipeTable& recipe_table(RecipeFormat format);
 

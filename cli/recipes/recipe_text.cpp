@@ -11,6 +11,7 @@
 #include <optional>
 #include <sstream>
 
+#include "cli/recipes/toml_text.h"
 #include "models/base/error.h"
 #include "models/base/json_reader.h"
 
@@ -328,6 +329,13 @@ const RecipeValue* RecipeValue::find_path(std::string_view path) const {
 
 RecipeText read_recipe_text(std::string text, const std::string& file) {
   RecipeText made{.file = file, .text = std::move(text)};
+  if (file.ends_with(".toml")) {
+    made.syntax = RecipeSyntax::toml;
+    made.root = toml_document(made.text, file);
+    if (made.root.entries.empty())
+      throw InputError(file, "not a recipe: it has no keys", "accepted: TOML of key = value");
+    return made;
+  }
   if (looks_like_json(made.text, file)) {
     made.syntax = RecipeSyntax::json;
     (void)parse_json(made.text, file);  // says better than YAML's grammar what is wrong

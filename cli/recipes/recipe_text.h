@@ -45,7 +45,7 @@ struct RecipeEntry {
 };
 
 /// The syntax of a recipe.
-enum class RecipeSyntax { yaml, json, shell };
+enum class RecipeSyntax { yaml, json, shell, toml };
 
 /// Names a part of a script that is not followed.
 struct RecipeNote {
@@ -80,9 +80,9 @@ struct RecipeText {
   std::vector<RepeatedKey> repeated{};  ///< of which the later counts
 };
 
-/// Reads YAML 1.1 as libyaml does, which is PyYAML's grammar; JSON; or a shell script whose last command has
-/// flags. Aliases and merge keys are replaced by what they stand for. Throws InputError with file and line
-/// for anything else.
+/// Reads YAML 1.1 as libyaml does, which is PyYAML's grammar; JSON; TOML of a file whose name ends with
+/// .toml; or a shell script whose last command has flags. Aliases and merge keys are replaced by what they
+/// stand for. Throws InputError with file and line for anything else.
 [[nodiscard]] RecipeText read_recipe_text(std::string text, const std::string& file);
 
 /// Reads a shell script: of the first command that trains, else of the last command with flags, its flags:

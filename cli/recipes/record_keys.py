@@ -24,6 +24,7 @@ PROJECTS = {
     "megatron-lm": (["megatron_core"], ["megatron/training/arguments.py", "megatron/training/config/*.py", "megatron/core/transformer/transformer_config.py",
                                         "megatron/core/model_parallel_config.py"]),
     "accelerate": (["accelerate"], ["accelerate/commands/config/config_args.py", "accelerate/commands/config/cluster.py"]),
+    "torchtitan": (["torchtitan"], ["torchtitan/config/job_config.py", "torchtitan/config_manager.py"]),
     # torchtune takes any key: known are those that its recipes read, and those of the configs that it comes with.
     "torchtune": (["torchtune"], ["recipes/configs/**/*.yaml", "recipes/*.py", "recipes/dev/*.py"]),
 }

@@ -84,7 +84,7 @@ TrainerKeys swift_keys() {
 
 /// Returns the keys of Megatron-Core's arguments that plans differ in: of a sample's length and of virtual
 /// stages by name, and the trainer's defaults of others.
-std::vector<MegatronKey> megatron_keys(std::string_view length, std::string_view virtual_stages,
+std::vector<ArgumentKey> megatron_keys(std::string_view length, std::string_view virtual_stages,
                                        std::string_view global_batch, std::string_view divides_optimizer,
                                        std::string_view recompute) {
   return {{"--tensor-model-parallel-size", "tensor_model_parallel_size", "1", "1"},
@@ -101,6 +101,28 @@ std::vector<MegatronKey> megatron_keys(std::string_view length, std::string_view
           {"--recompute-method", "recompute_method", "", ""},
           {"--recompute-num-layers", "recompute_num_layers", "", ""},
           {"--recompute-modules", "recompute_modules", "core_attn", ""}};
+}
+
+/// Returns the keys of torchtitan's settings that plans differ in. Source: torchtitan 0.2.2
+/// config/job_config.py.
+std::vector<ArgumentKey> titan_keys() {
+  return {
+      {"--parallelism.data_parallel_replicate_degree", "parallelism.data_parallel_replicate_degree", "1", ""},
+      {"--parallelism.data_parallel_shard_degree", "parallelism.data_parallel_shard_degree", "-1", ""},
+      {"--parallelism.tensor_parallel_degree", "parallelism.tensor_parallel_degree", "1", ""},
+      {"--parallelism.context_parallel_degree", "parallelism.context_parallel_degree", "1", ""},
+      {"--parallelism.pipeline_parallel_degree", "parallelism.pipeline_parallel_degree", "1", ""},
+      {"--parallelism.pipeline_parallel_schedule", "parallelism.pipeline_parallel_schedule", "1F1B", "1F1B"},
+      {"--parallelism.pipeline_parallel_microbatch_size", "parallelism.pipeline_parallel_microbatch_size",
+       "1", "1"},
+      {"--parallelism.pipeline_parallel_layers_per_stage", "parallelism.pipeline_parallel_layers_per_stage",
+       "", ""},
+      {"--parallelism.fsdp_reshard_after_forward", "parallelism.fsdp_reshard_after_forward", "default",
+       "default"},
+      {"--training.local_batch_size", "training.local_batch_size", "8", ""},
+      {"--training.global_batch_size", "training.global_batch_size", "-1", ""},
+      {"--training.seq_len", "training.seq_len", "2048", ""},
+      {"--training.dtype", "training.dtype", "float32", "float32"}};
 }
 
 std::vector<TrainerKeys> all_keys() {
@@ -154,17 +176,21 @@ std::vector<TrainerKeys> all_keys() {
       {.format = swift_megatron,
        .micro_batch = "micro_batch_size",
        .sequence = "max_length",
-       .megatron =
+       .arguments =
            megatron_keys("max_length", "virtual_pipeline_model_parallel_size", "16", "true", "selective")},
       {.format = megatron_lm,
        .micro_batch = "micro_batch_size",
        .sequence = "seq_length",
-       .megatron = megatron_keys("seq_length", "num_virtual_stages_per_pipeline_rank", "", "false", "none")},
+       .arguments = megatron_keys("seq_length", "num_virtual_stages_per_pipeline_rank", "", "false", "none")},
       {.format = accelerate},
       {.format = openrlhf,
        .micro_batch = "train.micro_batch_size",
        .sequence = "data.max_len",
        .checkpointing = "model.gradient_checkpointing_enable"},
+      {.format = torchtitan,
+       .micro_batch = "training.local_batch_size",
+       .sequence = "training.seq_len",
+       .arguments = titan_keys()},
       {.format = verl,
        .micro_batch = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
        .checkpointing = "actor_rollout_ref.model.enable_gradient_checkpointing",

@@ -18,8 +18,8 @@ struct KeysOf {
   std::vector<RecipeChange> changes;
 };
 
-/// The key of a trainer's file that says one of Megatron-Core's arguments.
-struct MegatronKey {
+/// The key of a trainer's file that says one of the arguments of Megatron-Core or torchtitan.
+struct ArgumentKey {
   std::string_view argument;  ///< with its dashes, as arguments of a plan are listed
   std::string_view key;
   std::string_view unsaid;  ///< what the trainer takes where the key is not there
@@ -41,7 +41,7 @@ struct TrainerKeys {
   std::vector<KeysOf<Attention>> attentions{};
   std::string_view quant_storage{};
   std::string_view nothing_accumulated{"1"};  ///< the accumulation where the key is not there; empty: depends
-  std::vector<MegatronKey> megatron{};        ///< of trainers that run Megatron-Core
+  std::vector<ArgumentKey> arguments{};       ///< of trainers that run Megatron-Core or torchtitan
 };
 
 /// Returns the keys of a format.

@@ -164,12 +164,43 @@ std::string changed_yaml(const RecipeText& recipe, const std::vector<RecipeChang
   return text + std::string(kAdded) + added;
 }
 
+/// Returns `[section]`s of TOML changed: a new key stands below the header of its section, and a section that
+/// is not there at the end.
+std::string changed_toml(const RecipeText& recipe, const std::vector<RecipeChange>& changes) {
+  std::vector<TextEdit> edits;
+  std::string added, opened;  // `opened`: the section that `added` ends with
+  for (const RecipeChange& each : changes) {
+    const RecipeEntry* entry = find_entry(recipe.root, each.key);
+    if (entry != nullptr && each.value) {
+      edits.push_back({entry->value.span, json_value(*each.value)});
+      continue;
+    }
+    if (entry != nullptr) comment_out(recipe, *entry, edits);
+    if (!each.value) continue;
+    const std::size_t dot = each.key.rfind('.');
+    const std::string line = fmt::format("{} = {}\n", each.key.substr(dot + 1), json_value(*each.value));
+    const std::string name = each.key.substr(0, dot);
+    if (const RecipeEntry* section = find_entry(recipe.root, name); section != nullptr) {
+      const std::size_t at = line_begin(recipe.text, section->line + 1);
+      edits.push_back({{at, at}, line});
+      continue;
+    }
+    if (name != opened) added += fmt::format("\n[{}]\n", name);
+    opened = name, added += line;
+  }
+  std::string text = edited(recipe.text, edits);
+  if (added.empty()) return text;
+  if (!text.ends_with('\n')) text += '\n';
+  return text + '\n' + std::string(kAdded) + added.substr(1);
+}
+
 }  // namespace
 
 std::string changed_recipe(const RecipeText& recipe, const std::vector<RecipeChange>& changes) {
   switch (recipe.syntax) {
     case RecipeSyntax::json: return changed_json(recipe, changes);
     case RecipeSyntax::shell: return changed_shell(recipe, changes);
+    case RecipeSyntax::toml: return changed_toml(recipe, changes);
     case RecipeSyntax::yaml: break;
   }
   return changed_yaml(recipe, changes);

@@ -21,6 +21,7 @@
 #include "planner/frameworks/deepspeed/config/ds_config.h"
 #include "planner/frameworks/launch/accelerate_config.h"
 #include "planner/frameworks/megatron/arguments.h"
+#include "planner/frameworks/torchtitan/settings.h"
 #include "planner/plan/plan.h"
 #include "planner/question/framework.h"
 #include "planner/search/levers.h"
@@ -185,8 +186,10 @@ class RecipeWriter {
         text_(read_recipe_text(read_file(recipe_.file), recipe_.file)) {}
 
   WrittenRecipe write() {
-    if (spec(target_.plan->framework).has_stages)
-      megatron();
+    if (target_.plan->strategy.torchtitan)
+      torchtitan();
+    else if (spec(target_.plan->framework).has_stages)
+      arguments(megatron::arguments_of(*target_.plan, target_.question));
     else
       transformers();
     made_.text = changed_recipe(text_, changes_);
@@ -231,12 +234,20 @@ class RecipeWriter {
     return std::string(keys_.nothing_accumulated);
   }
 
-  /// Writes the arguments of Megatron-Core that differ from what the file says, or from the trainer's
-  /// default.
-  void megatron() {
-    const auto arguments = megatron::arguments_of(*target_.plan, target_.question);
-    for (const MegatronKey& each : keys_.megatron) {
-      const auto said = std::ranges::find(arguments, each.argument, &megatron::Argument::first);
+  void torchtitan() {
+    arguments(titan::settings_of(*target_.plan, target_.question));
+    if (recipe_.format == RecipeFormat::torchtitan)
+      put("activation_checkpoint.mode", std::string(to_name(target_.plan->strategy.checkpointing)));
+    else
+      made_.notes.emplace_back("torchtitan reads no config of another trainer");
+  }
+
+  /// Writes the arguments of Megatron-Core or torchtitan that differ from what the file says, or from the
+  /// trainer's default.
+  void arguments(const std::vector<std::pair<std::string, std::string>>& arguments) {
+    for (const ArgumentKey& each : keys_.arguments) {
+      const auto said =
+          std::ranges::find(arguments, each.argument, &std::pair<std::string, std::string>::first);
       const std::string value = said == arguments.end() ? std::string(each.absent)
                                 : said->second.empty()  ? "true"
                                                         : said->second;

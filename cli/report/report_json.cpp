@@ -236,6 +236,8 @@ Json strategy_json(const Strategy& s, Framework framework) {
            {"persistence_threshold_elements", s.zero.persistence_threshold.value}};
   add_tokens(out, s);
   if (s.megatron) out["pipeline_parallel"] = s.layout.pipeline, out["megatron"] = megatron_words(*s.megatron);
+  if (s.torchtitan)
+    out["pipeline_parallel"] = s.layout.pipeline, out["torchtitan"] = titan_words(*s.torchtitan);
   if (s.layout.virtual_stages > 1) out["virtual_stages"] = s.layout.virtual_stages;
   return out;
 }

@@ -9,7 +9,9 @@
 #include "cli/recipes/formats/megatron.h"
 #include "cli/recipes/trainer_keys.h"
 #include "cli/report/report.h"
+#include "models/base/shell.h"
 #include "planner/frameworks/megatron/arguments.h"
+#include "planner/frameworks/torchtitan/settings.h"
 #include "planner/question/framework.h"
 #include "planner/question/rollout.h"
 
@@ -264,7 +266,7 @@ std::vector<ScriptSetting> of_megatron(const Plan& plan, const Question& questio
   const auto arguments = megatron::arguments_of(plan, question);
   for (const auto& [name, value] : arguments)
     if (const auto said = megatron_setting(name, value, recipe.format)) words.add(said->first, said->second);
-  for (const MegatronKey& each : trainer_keys(recipe.format).megatron)
+  for (const ArgumentKey& each : trainer_keys(recipe.format).arguments)
     if (!each.absent.empty() &&
         std::ranges::find(arguments, each.argument, &megatron::Argument::first) == arguments.end())
       words.add(each.key, std::string(each.absent));
@@ -279,9 +281,28 @@ std::vector<ScriptSetting> of_megatron(const Plan& plan, const Question& questio
   return all;
 }
 
+/// Returns torchtitan's settings: in the keys of a recipe of its own, else of its command line.
+std::vector<ScriptSetting> of_torchtitan(const Plan& plan, const Question& question, const Recipe* recipe) {
+  std::vector<ScriptSetting> all;
+  if (recipe != nullptr && recipe->format == RecipeFormat::torchtitan) {
+    RecipeWords words(all, *recipe);
+    const auto settings = titan::settings_of(plan, question);
+    for (const ArgumentKey& each : trainer_keys(recipe->format).arguments)
+      if (const auto said = std::ranges::find(settings, each.argument, &titan::Setting::first);
+          said != settings.end())
+        words.add(each.key, said->second);
+    words.add("activation_checkpoint.mode", std::string(to_name(plan.strategy.checkpointing)));
+    return all;
+  }
+  for (const auto& [name, value] : titan::settings_of(plan, question))
+    all.push_back({ScriptPlace::code, name, value, value.empty() ? name : name + " " + shell_quote(value)});
+  return all;
+}
+
 }  // namespace
 
 std::vector<ScriptSetting> script_settings(const Plan& plan, const Question& question, const Recipe* recipe) {
+  if (plan.strategy.torchtitan) return of_torchtitan(plan, question, recipe);
   if (spec(plan.framework).has_stages)
     return recipe != nullptr && recipe->format == RecipeFormat::swift_megatron
                ? of_megatron(plan, question, *recipe)

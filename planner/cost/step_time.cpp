@@ -14,8 +14,8 @@ namespace zplan {
 namespace {
 
 /// Returns the parameters of products that a token passes, with a tied head's.
-double active_matrix_parameters(const Model& model, const Strategy& strategy) {
-  double sum = parameters_of_token(model, strategy.experts.enabled ? strategy.layout.expert : 1);
+double active_matrix_parameters(const Model& model) {
+  double sum = parameters_of_token(model);
   if (model.shape.tied_embeddings)  // the head's product is there without a tensor of its own
     sum += static_cast<double>(model.shape.vocabulary_size) * static_cast<double>(model.shape.hidden_size);
   return sum;
@@ -35,14 +35,14 @@ Bound largest_part(const StepTime& time) {
 
 }  // namespace
 
-double parameters_of_token(const Model& model, std::int64_t divided) {
+double parameters_of_token(const Model& model) {
   double sum = 0;
   for_each_tensor(model.inventory, [&](const Tensor& tensor, int) {
     if (!tensor.linear) return;
     const auto size = static_cast<double>(tensor.elements().value);
     const bool routed = tensor.role == TensorRole::expert && model.shape.experts;
     sum += routed ? size * static_cast<double>(model.shape.experts->experts_per_token) /
-                        static_cast<double>(model.shape.experts->experts / divided)
+                        static_cast<double>(model.shape.experts->experts)
                   : size;
   });
   return sum;
@@ -56,8 +56,9 @@ MicroStepFlops micro_step_flops(const Model& model, const Training& training, co
   const double attention = 4.0 * static_cast<double>(shape.layers - linear) *
                            static_cast<double>(shape.attention_heads * shape.head_size) *
                            static_cast<double>(training.sequence_length);
-  const double forward = (2.0 * active_matrix_parameters(model, strategy) + attention) * tokens /
-                         static_cast<double>(strategy.layout.tensor * strategy.layout.token_ranks());
+  const double forward =
+      (2.0 * active_matrix_parameters(model) + attention) * tokens /
+      static_cast<double>(strategy.layout.tensor * strategy.layout.pipeline * strategy.layout.token_ranks());
   const double passes = training.method == Method::full ? 3 : 2;
   const double again = strategy.checkpointing == Checkpointing::full ? 1 : 0;
   MicroStepFlops flops{Flops(forward * passes), Flops(forward * (passes + again))};

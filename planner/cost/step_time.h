@@ -48,14 +48,13 @@ struct StepTime {
   RunTime run{};  ///< what that is made of, but for offload
 };
 
-/// Parameters of matrix products that one token passes, without a tied head's; where a rank holds one part of
-/// `divided` of the experts, of as many as that.
-[[nodiscard]] double parameters_of_token(const Model& model, std::int64_t divided = 1);
+/// Returns the parameters of matrix products that one token passes, without a tied head's.
+[[nodiscard]] double parameters_of_token(const Model& model);
 
-/// Floating-point operations of one micro-step on one GPU. Forward per token 2·P + 4·L·a·d·s with P the
-/// parameters of matrix products that a token passes; backward twice that (once where weights are frozen);
-/// full checkpointing repeats the forward. For comparison with published utilisations only. Source: PaLM
-/// appendix B; llm-foundry's definition.
+/// Floating-point operations of one micro-step of a whole model on one GPU, the average over its ranks.
+/// Forward per token 2·P + 4·L·a·d·s with P the parameters of matrix products that a token passes; backward
+/// twice that (once where weights are frozen); full checkpointing repeats the forward. For comparison with
+/// published utilisations only. Source: PaLM appendix B; llm-foundry's definition.
 struct MicroStepFlops {
   Flops model;     ///< without recomputation
   Flops hardware;  ///< with

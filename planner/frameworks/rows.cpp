@@ -9,6 +9,7 @@ const FrameworkSpec& spec(Framework framework) {
     case Framework::fsdp: return fsdp_spec();
     case Framework::torch: return ddp_spec();
     case Framework::megatron: return megatron_spec();
+    case Framework::torchtitan: return torchtitan_spec();
     case Framework::deepspeed: break;
   }
   return deepspeed_spec();

@@ -191,7 +191,7 @@ Saved Autograd::save(const Tensor& tensor) {
   const Tensor again = recomputed(tensor);
   if (const auto promise = frame->promises[frame->kept++].lock()) promise->tensor = again;
   Saved kept(again, *this);
-  if (frame->kept == frame->promises.size()) throw StopRecomputation{};
+  if (!recomputes_whole && frame->kept == frame->promises.size()) throw StopRecomputation{};
   return kept;
 }
 
@@ -239,7 +239,7 @@ void Autograd::compute(const Product& product) {
 
 void Autograd::multiply(bool biased, const Product& product) {
   compute(product);
-  std::array<bool, 2>& has = has_workspace_[running_ ? 1 : 0];
+  std::array<bool, 2>& has = has_workspace_[running_ && !one_workspace ? 1 : 0];
   for (std::size_t i = 0; i < (biased ? 2U : 1U); ++i)
     if (!std::exchange(has[i], true)) recorder_.mark(Event::Kind::workspace, static_cast<std::int32_t>(i));
 }

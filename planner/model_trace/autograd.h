@@ -187,6 +187,8 @@ class Autograd {
   /// the first run keeps it and the second reuses it.
   [[nodiscard]] Tensor expensive(const std::function<Tensor()>& make, bool is_product = false);
   bool sums_in_products{};  ///< gradients without memory were added to the framework's sums by their product
+  bool one_workspace{};         ///< the forward's and the engine's threads share cuBLAS's workspace
+  bool recomputes_whole{};      ///< a checkpointed call runs to its end again (early_stop=False)
   bool alternate_products{};    ///< selective checkpointing recomputes every second matrix product
   std::int64_t input_ranks{1};  ///< that hold a part each of a checkpoint's divided input
   /// Inputs of reentrant checkpoints, and their gradients, stay until drop_fetched().

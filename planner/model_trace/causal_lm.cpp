@@ -148,10 +148,16 @@ void add_parameter(Program& p, Parameters& list, const zplan::Tensor& about, boo
   Parameter parameter{&about, parameter_tensor(p, about, trainable, added),
                       static_cast<std::int32_t>(list.all().size())};
   if (trainable)
-    p.torch.accumulate_into(
-        parameter.tensor, parameter.index,
-        p.strategy.layout.tensor > 1 && !p.strategy.experts.enabled && is_head_norm(about));
+    p.torch.accumulate_into(parameter.tensor, parameter.index,
+                            p.strategy.layout.tensor > 1 && !p.strategy.experts.enabled &&
+                                !p.strategy.torchtitan && is_head_norm(about));
   list.add(std::move(parameter));
+}
+
+/// True if tensor-parallel ranks divide hidden states between layers.
+bool divides_hidden_states(const Strategy& strategy) {
+  return (strategy.megatron && strategy.megatron->sequence_parallel) ||
+         (strategy.torchtitan && strategy.torchtitan->sequence_parallel);
 }
 
 Sizes sizes_of(const Model& model, const Training& training, const Strategy& strategy) {
@@ -162,12 +168,13 @@ Sizes sizes_of(const Model& model, const Training& training, const Strategy& str
           .s = local_tokens(training, strategy),
           .h = shape.hidden_size,
           .f = share(Elements(shape.intermediate_size), t).value,
-          .a = strategy.megatron ? shape.attention_heads / t
-                                 : kv_heads * (shape.attention_heads / shape.key_value_heads),
+          .a = strategy.megatron || strategy.torchtitan
+                   ? shape.attention_heads / t
+                   : kv_heads * (shape.attention_heads / shape.key_value_heads),
           .k = kv_heads,
           .d = shape.head_size,
           .V = shape.vocabulary_size,
-          .u = strategy.megatron && strategy.megatron->sequence_parallel ? t : 1};
+          .u = divides_hidden_states(strategy) ? t : 1};
 }
 
 /// True where DeepSpeed's grouped products run in Triton, not in torch's loop. Source: DeepSpeed 0.19.8
@@ -320,7 +327,8 @@ class MicroStep {
     Tensor made;
     recorder_.transfer(which, [&] {
       pass_sizes();
-      made = torch_.make(layout, program_.weights);
+      made = program_.modules().receives_in_buffers ? of_batch(layout.sizes, program_.weights)
+                                                    : torch_.make(layout, program_.weights);
       torch_.drop_kernel();
       recorder_.communicate(call, made.bytes());
     });
@@ -393,6 +401,8 @@ class MicroStep {
                              (distils(t) || (t.objective == Objective::grpo && !t.fused_head));
     torch_.input_ranks = program_.strategy.layout.tensor;
     torch_.sums_in_products = program_.strategy.megatron && program_.strategy.megatron->adds_in_product;
+    torch_.one_workspace = t.modules.shares_workspace;
+    torch_.recomputes_whole = t.modules.checkpoints_around_layers;
     torch_.alternate_products = t.modules.recomputes_alternate_products;
     torch_.holds_inputs = t.fsdp_holds_inputs && t.method != Method::full;
     const bool casts = framework.casts_adapters(t, program_.strategy);
@@ -556,8 +566,9 @@ class MicroStep {
     };
     // The layer's hooks stand outside of the checkpointed call.
     return hooked(program_, {.name = "layer"}, hidden, [&](const Tensor& input) {
+      // Its own layers recompute parts of themselves.
       const bool by_itself =
-          program_.modules().layer != nullptr;  // its own layers recompute parts of themselves
+          program_.modules().layer != nullptr && !program_.modules().checkpoints_around_layers;
       switch (program_.strategy.checkpointing) {
         case Checkpointing::none: break;
         case Checkpointing::selective:

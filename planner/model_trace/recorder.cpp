@@ -11,7 +11,7 @@ std::vector<Event>& Recorder::list() {
     TapePart& layer = part(current_);
     return backward_ ? layer.backward : layer.forward;
   }
-  if (!started_) return model_.forward;
+  if (!started_ && !backward_) return model_.forward;  // a chunk of a pipeline may have no layers
   if (behind_layers_) return model_.backward;
   return backward_ ? head_backward_ : head_;
 }

@@ -52,6 +52,7 @@ Bytes shards_on_device(const StepInputs& in) {
 /// of them is allocated.
 std::vector<Resident> loaded(const StepInputs& in, const ModelFiles& files) {
   const BesideSteps& beside = in.training.beside;
+  if (files.made_on_device) return {};
   const bool handed = files.hands_out && !beside.loads_everywhere;
   std::vector<Resident> parts;
   if (handed)

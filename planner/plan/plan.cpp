@@ -38,11 +38,13 @@ TapeKey TapeKey::of(const Training& training, const Strategy& strategy, const Ra
           strategy.long_context,
           strategy.experts,
           strategy.megatron,
+          strategy.torchtitan,
           follows_micro_step(training, strategy)};
 }
 
 const PlanContext::Part& PlanContext::part(const Strategy& strategy, const RankClass& place) {
-  const bool is_whole = !strategy.experts.enabled && !strategy.megatron && strategy.layout.pipeline == 1;
+  const bool is_whole = !strategy.experts.enabled && !strategy.megatron && !strategy.torchtitan &&
+                        strategy.layout.pipeline == 1;
   const std::lock_guard lock(mutex_);
   Part& part = parts_[TapeKey::of(training_, strategy, place).of_part()];
   if (part.rank) return part;
@@ -222,7 +224,7 @@ namespace {
 /// Returns the time of a step of ranks that run `played` and send what their plans say; notes in the plans
 /// when each rank is through.
 StepTime time_together(const std::vector<RankRun>& runs, const std::vector<RunResult>& played,
-                       const Cluster& cluster, std::vector<RankPlan>& plans) {
+                       const Cluster& cluster, const Model& whole, std::vector<RankPlan>& plans) {
   std::vector<Durations<double>> takes;
   std::vector<RankProgram> programs;
   takes.reserve(runs.size());
@@ -240,7 +242,7 @@ StepTime time_together(const std::vector<RankRun>& runs, const std::vector<RunRe
   for (std::size_t i = 0; i < runs.size(); ++i) plans[i].through = times[i].step;
   const auto last =
       static_cast<std::size_t>(std::ranges::max_element(times, {}, &RunTime::step) - times.begin());
-  return runs[last].time(times[last], plans[last].communication, cluster);
+  return runs[last].time(times[last], plans[last].communication, cluster, whole);
 }
 
 }  // namespace
@@ -258,7 +260,7 @@ Plan PlanContext::plan(const std::vector<SimulatedRank>& ranks, Depth depth, std
     plan.ranks.push_back(this->plan(each, depth, has_room, played[runs.size()]));
     runs.push_back(each.run);
   }
-  plan.time = time_together(runs, played, cluster_, plan.ranks);
+  plan.time = time_together(runs, played, cluster_, *model_, plan.ranks);
   plan.fits_device = std::ranges::all_of(plan.ranks, &RankPlan::fits_device);
   const auto most = static_cast<std::size_t>(&plan.neediest() - plan.ranks.data());
   const Bytes limit = available(cluster_, headroom_) - host_share(cluster_, plan.ranks[most].memory);
@@ -283,7 +285,7 @@ StepTime PlanContext::time(const Strategy& strategy) {
     played.push_back(each.live());
     plans.emplace_back().communication = each.schedule(played.back());
   }
-  return time_together(all, played, cluster_, plans);
+  return time_together(all, played, cluster_, *model_, plans);
 }
 
 StepCalls PlanContext::calls(const Strategy& strategy) {

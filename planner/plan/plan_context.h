@@ -25,6 +25,7 @@ struct TapeKey {
   LongContext long_context{};
   ExpertParallel experts{};
   std::optional<MegatronOptions> megatron{};
+  std::optional<TitanOptions> torchtitan{};
   bool follows{};  ///< whether tensors of the micro-step before are still held (follows_micro_step)
   auto operator<=>(const TapeKey&) const = default;
 
@@ -37,8 +38,11 @@ struct TapeKey {
   }
   /// Returns what all recordings of one part of the model have in common.
   [[nodiscard]] TapeKey of_part() const {
-    return {
-        .place = place, .of_model = of_model, .experts = {.enabled = experts.enabled}, .megatron = megatron};
+    return {.place = place,
+            .of_model = of_model,
+            .experts = {.enabled = experts.enabled},
+            .megatron = megatron,
+            .torchtitan = torchtitan};
   }
 };
 

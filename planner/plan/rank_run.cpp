@@ -22,19 +22,6 @@ RankRun::Parts record_parts(const Model& model, const Training& training, const 
           std::make_shared<Recording>(record(*part, training, strategy, place, target.compute_capability))};
 }
 
-StepSchedule stage_schedule(const Strategy& strategy, std::int64_t stage) {
-  const ParallelLayout& layout = strategy.layout;
-  const std::int64_t micro_batches = strategy.gradient_accumulation_steps;
-  if (layout.virtual_stages == 1) return one_forward_one_backward(stage, layout.pipeline, micro_batches);
-  const MegatronOptions& options = *strategy.megatron;
-  return interleaved_one_forward_one_backward(stage, {.stages = layout.pipeline,
-                                                      .chunks = layout.virtual_stages,
-                                                      .micro_batches = micro_batches,
-                                                      .group = options.micro_batch_group(layout.pipeline),
-                                                      .overlaps = options.overlaps_transfers,
-                                                      .overlaps_ends = options.overlaps_warmup_and_flush});
-}
-
 }  // namespace
 
 RankRun::RankRun(const Model& model, const Training& training, const Strategy& strategy, const Target& target,
@@ -58,7 +45,8 @@ RankRun::RankRun(Parts parts, const Training& training, const Strategy& strategy
       engine_(engine_resident(training_, target_.device)),
       outside_(outside_allocator(strategy_, target_.compute_capability, target_.gpus_per_node) + engine_) {
   const ParallelLayout& layout = strategy_.layout;
-  if (layout.pipeline > 1) schedule_ = std::make_shared<StepSchedule>(stage_schedule(strategy_, place.stage));
+  if (layout.pipeline > 1)
+    schedule_ = std::make_shared<StepSchedule>(spec(training_.framework).schedule(strategy_, place.stage));
   if (is_sliced()) slice_ = slices_->at(static_cast<std::size_t>(place.slice));
 }
 
@@ -85,7 +73,7 @@ Schedule RankRun::schedule(const RunResult& played) const {
 }
 
 StepTime RankRun::time(const RunResult& played, const Schedule& schedule, CostModel& cost_model) const {
-  return time(run_time(played.program, cost_model, strategy_), schedule, cost_model.cluster());
+  return time(run_time(played.program, cost_model, strategy_), schedule, cost_model.cluster(), *parts_.model);
 }
 
 std::vector<RankRun> RankRun::of_slices() const {

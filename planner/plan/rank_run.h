@@ -82,11 +82,14 @@ class RankRun {
   [[nodiscard]] CostModel cost_model(const Cluster& cluster) const {
     return {parts_.recording->tape, cluster, training_, strategy_};
   }
-  /// The time of a step whose queues take `run` and which sends `schedule`.
-  [[nodiscard]] StepTime time(const RunTime& run, const Schedule& schedule, const Cluster& cluster) const {
-    return step_time(*parts_.model, training_, strategy_, cluster, shard_, schedule, run);
+  /// The time of a step whose queues take `run` and which sends `schedule`. Utilisations are those of
+  /// `whole`, the model of all ranks.
+  [[nodiscard]] StepTime time(const RunTime& run, const Schedule& schedule, const Cluster& cluster,
+                              const Model& whole) const {
+    return step_time(whole, training_, strategy_, cluster, shard_, schedule, run);
   }
-  /// The time of a step of `played`, which sends `schedule`, where no other rank is waited for.
+  /// The time of a step of `played`, which sends `schedule`, where no other rank is waited for and this one
+  /// holds a part of everything.
   [[nodiscard]] StepTime time(const RunResult& played, const Schedule& schedule, CostModel& cost_model) const;
 
   /// Returns the runs of the slices that can need most memory; this run alone where ranks hold no slices. It

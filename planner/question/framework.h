@@ -28,11 +28,14 @@ struct RunResult;
 struct Shard;
 struct Slice;
 struct StepInputs;
+struct StepSchedule;
 
 using Reasons = std::vector<std::string>;
 
-/// ModelFiles says how the Hugging Face Trainer loads a model before a framework has it, and how it saves it.
+/// ModelFiles says how a trainer loads a model before a framework has it, and how it saves it.
 struct ModelFiles {
+  /// Each rank makes its own part on its device and reads values into it: no weights wait on the host.
+  bool made_on_device{};
   /// Rank 0 reads the checkpoint and sends each parameter on (zero.Init).
   bool hands_out{};
   /// Trained 16-bit parameters become fp32 on the host, on every rank, before they are sharded.
@@ -67,7 +70,7 @@ struct FrameworkSpec {
   bool runs_ulysses;                         ///< sequence parallelism: ranks exchange tokens for heads
   bool passes_keys;                          ///< context parallelism: a ring
   bool divides_experts;                      ///< expert parallelism (AutoEP)
-  bool has_stages;                           ///< pipeline parallelism, by Megatron-Core's own layers
+  bool has_stages;                           ///< pipeline parallelism, by its own layers
   std::optional<Framework> sharded_instead;  ///< what to try where every GPU would hold everything
   std::optional<Framework> packed_instead;   ///< what to try to shard packed weights, beside itself
 
@@ -86,6 +89,11 @@ struct FrameworkSpec {
   bool (*shards_reference)(const Strategy&);                 ///< a copy that log-probabilities come from
   bool (*casts_adapters)(const Training&, const Strategy&);  ///< to the model's type
   Training (*adapt)(Training);  ///< as the Hugging Face Trainer runs it; see with_framework
+
+  /// Gives the strategy, whose layout and stage are set, the framework's own options; null: it has none.
+  void (*choose)(const Question&, Strategy&);
+  /// Returns the order of a stage's step; null: it has no stages.
+  StepSchedule (*schedule)(const Strategy&, std::int64_t stage);
 
   // ---- legality, names, warnings
   void (*check)(const Model&, const Training&, const Strategy&, Reasons&);
@@ -123,10 +131,11 @@ struct FrameworkSpec {
 /// Returns how a script loads a model whose packed weights are sharded.
 [[nodiscard]] std::string packed_loading(const Training& training);
 
-[[nodiscard]] const FrameworkSpec& deepspeed_spec();  // deepspeed/framework.cpp
-[[nodiscard]] const FrameworkSpec& fsdp_spec();       // fsdp/framework.cpp
-[[nodiscard]] const FrameworkSpec& ddp_spec();        // ddp/framework.cpp
-[[nodiscard]] const FrameworkSpec& megatron_spec();   // megatron/framework.cpp
+[[nodiscard]] const FrameworkSpec& deepspeed_spec();   // deepspeed/framework.cpp
+[[nodiscard]] const FrameworkSpec& fsdp_spec();        // fsdp/framework.cpp
+[[nodiscard]] const FrameworkSpec& ddp_spec();         // ddp/framework.cpp
+[[nodiscard]] const FrameworkSpec& megatron_spec();    // megatron/framework.cpp
+[[nodiscard]] const FrameworkSpec& torchtitan_spec();  // torchtitan/framework.cpp
 
 /// True if hooks of each module gather and release its parameters: ZeRO-3.
 [[nodiscard]] inline bool gathers_at_modules(const Training& training, const Strategy& strategy) {

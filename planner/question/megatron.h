@@ -152,6 +152,12 @@ struct MegatronOptions {
   [[nodiscard]] bool recomputes(RecomputedModule module) const;
 };
 
+/// True if stages have equally much where embedding and loss count as a layer each, as Llama 3 405B was
+/// trained. Source: Dubey et al. 2024, section 3.3.2.
+[[nodiscard]] constexpr bool divides_with_ends(std::int64_t layers, std::int64_t stages) {
+  return (layers + 2) % stages == 0;
+}
+
 /// Returns how many layers full recompute computes again together; 1 but under the method "uniform".
 [[nodiscard]] std::int64_t grouped_layers(const MegatronOptions& options);
 

@@ -110,7 +110,8 @@ struct ModuleSet {
   bool unpacks_to_half{};     ///< packed weights were fp16: they are unpacked to that, and cast
 
   // Pipelines.
-  bool frees_sent_hidden{};  ///< a stage's hidden states are freed once they are sent
+  bool frees_sent_hidden{};    ///< a stage's hidden states are freed once they are sent
+  bool receives_in_buffers{};  ///< what other stages send arrives in memory that is there before
 
   // Head and loss.
   bool widens_logits{};      ///< all logits become fp32 before the loss, slices too
@@ -118,6 +119,8 @@ struct ModuleSet {
   bool keeps_outputs{};      ///< logits and loss stay in variables until the next micro-step's replace them
 
   // Checkpointing.
+  bool shares_workspace{};                 ///< one cuBLAS workspace serves all threads and chunks of layers
+  bool checkpoints_around_layers{};        ///< selective checkpointing runs around its own layers
   bool recomputes_alternate_products{};    ///< selective: every second matrix product is computed again
   CheckpointOffload checkpoint_offload{};  ///< where the strategy names none
 
@@ -132,7 +135,8 @@ struct ModuleSet {
 };
 
 // The table. A row whose functions record modules stands beside them in planner/model_trace/.
-extern const ModuleSet kTransformers, kLitgpt, kLlmFoundry, kTorchtitan, kLiger, kFla, kMegatron, kUnsloth;
+extern const ModuleSet kTransformers, kLitgpt, kLlmFoundry, kTorchtitan, kLiger, kFla, kMegatron, kUnsloth,
+    kTorchtitanDecoder;
 inline constexpr std::array kModuleSets{&kTransformers, &kLitgpt, &kLlmFoundry, &kTorchtitan,
                                         &kLiger,        &kFla,    &kUnsloth};
 

@@ -28,6 +28,7 @@ struct SearchSpace {
   ExpertParallel experts{};            ///< how AutoEP runs; enabled: at degree 1 too
   bool data_before_expert{};           ///< as in ParallelLayout
   MegatronOptions megatron{recommended_megatron_options()};  ///< where the framework is Megatron-Core
+  TitanOptions torchtitan{};                                 ///< where the framework is torchtitan
   LongContext long_context{};
   std::vector<Offload> offloads;
   Checkpointing checkpointing{Checkpointing::full};

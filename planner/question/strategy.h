@@ -18,6 +18,7 @@
 #include "planner/question/optimizers.h"
 #include "planner/question/quantizations.h"
 #include "planner/question/rollout.h"
+#include "planner/question/torchtitan.h"
 
 namespace zplan {
 
@@ -178,14 +179,15 @@ struct EnumNames<AnswerLoss> {
 
 /// Framework names the library whose sharding, buffers and step are planned. FSDP2 counts as ZeRO stage 3
 /// (reshard_after_forward) or 2 (without it); plain PyTorch as stage 0, replicated by DDP over several ranks.
-enum class Framework { deepspeed, fsdp, torch, megatron };
+enum class Framework { deepspeed, fsdp, torch, megatron, torchtitan };
 template <>
 struct EnumNames<Framework> {
-  static constexpr std::array<std::pair<Framework, std::string_view>, 4> table{
+  static constexpr std::array<std::pair<Framework, std::string_view>, 5> table{
       {{Framework::deepspeed, "deepspeed"},
        {Framework::fsdp, "fsdp"},
        {Framework::torch, "torch"},
-       {Framework::megatron, "megatron"}}};
+       {Framework::megatron, "megatron"},
+       {Framework::torchtitan, "torchtitan"}}};
 };
 
 /// DeepSpeedRelease is a release of DeepSpeed. Plans have the memory and traffic of 0.19.8; an older release
@@ -473,6 +475,7 @@ struct Strategy {
   ExpertParallel experts{};
   ZeroOptions zero{};
   std::optional<MegatronOptions> megatron{};  ///< of Megatron-Core; absent: another framework
+  std::optional<TitanOptions> torchtitan{};   ///< of torchtitan; absent: another framework
   /// Options of the reference model's own engine (ZeRO-3); absent: the policy's, as in TRL 1.16, whose
   /// prepare_deepspeed writes its settings where DeepSpeed does not read them.
   std::optional<ZeroOptions> reference_zero{};

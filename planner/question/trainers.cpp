@@ -54,7 +54,7 @@ bool holds(const TrainerDefault& row, const Training& training, std::int64_t gpu
     case TrainerCase::answers: return compares_answers(training);
     case TrainerCase::distillation: return distils(training);
     case TrainerCase::completions: return training.objective == Objective::grpo;
-    case TrainerCase::megatron: return framework.has_stages;
+    case TrainerCase::megatron: return training.modules.name == kMegatron.name;
     case TrainerCase::log_probabilities:
       return training.objective == Objective::sft || training.objective == Objective::dpo ||
              training.objective == Objective::kto || training.objective == Objective::grpo;

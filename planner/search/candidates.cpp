@@ -41,12 +41,6 @@ std::vector<std::int64_t> tensor_parallel_degrees(const Question& q) {
   return degrees;
 }
 
-namespace {
-/// True if stages have equally much where embedding and loss count as a layer each, as Llama 3 405B was
-/// trained. Source: Dubey et al. 2024, section 3.3.2.
-bool divides_with_ends(std::int64_t layers, std::int64_t stages) { return (layers + 2) % stages == 0; }
-}  // namespace
-
 std::vector<std::int64_t> pipeline_degrees(const Question& q) {
   if (!q.space.pipeline_parallel.empty()) return q.space.pipeline_parallel;
   std::vector<std::int64_t> degrees{1};
@@ -115,46 +109,20 @@ std::vector<ParallelLayout> layouts(const Question& q) {
   return all;
 }
 
-namespace {
-/// Leaves options of mixtures to models that have them, and norms the scores of all experts before the choice
-/// where the model's own router does.
-void fit_to_experts(MegatronOptions& options, const ModelShape& shape) {
-  if (!shape.experts) {
-    options.dispatcher = RowDispatcher::allgather;
-    options.groups_experts = options.balancing_loss = false;
-    return;
-  }
-  const bool norms_all = shape.operators.router == RouterForm::deepseek_v2 ||
-                         (shape.operators.router == RouterForm::qwen && !shape.operators.divides_weights);
-  options.router_pre_softmax = options.router_pre_softmax || norms_all;
-}
-}  // namespace
-
 Strategy strategy_of(const Question& q, const ParallelLayout& layout, int stage, const Offload& offload) {
   ExpertParallel experts = q.space.experts;
   experts.enabled = experts.enabled || layout.expert > 1;
   if (!experts.enabled) experts = {};
-  std::optional<MegatronOptions> megatron;
-  if (spec(q.training.framework).has_stages) {
-    megatron = q.space.megatron;
-    megatron->sequence_parallel = megatron->sequence_parallel && layout.tensor > 1;
-    megatron->overlap_param_gather = megatron->overlap_param_gather && stage == 1;
-    fit_to_experts(*megatron, q.model.shape);
-    const std::int64_t layers = q.model.shape.layers, stages = layout.pipeline * layout.virtual_stages;
-    const bool is_open = megatron->layers_of_chunks.empty();
-    if (is_open && layers % stages != 0 && divides_with_ends(layers, stages))
-      megatron->counts_embedding = megatron->counts_loss = true;
-  }
-  return {
-      .zero_stage = stage,
-      .layout = layout,
-      .offload_optimizer = megatron && megatron->offloads_optimizer ? OffloadDevice::cpu : offload.optimizer,
-      .offload_parameters = offload.parameters,
-      .checkpointing = q.space.checkpointing,
-      .long_context = q.space.long_context,
-      .experts = experts,
-      .zero = zero_knobs(q, stage),
-      .megatron = megatron};
+  Strategy made{.zero_stage = stage,
+                .layout = layout,
+                .offload_optimizer = offload.optimizer,
+                .offload_parameters = offload.parameters,
+                .checkpointing = q.space.checkpointing,
+                .long_context = q.space.long_context,
+                .experts = experts,
+                .zero = zero_knobs(q, stage)};
+  if (const auto choose = spec(q.training.framework).choose) choose(q, made);
+  return made;
 }
 
 SearchSpace pinned_to(SearchSpace space, const Strategy& s) {
@@ -165,6 +133,7 @@ SearchSpace pinned_to(SearchSpace space, const Strategy& s) {
   space.pipeline_parallel = {s.layout.pipeline};
   space.virtual_stages = {s.layout.virtual_stages};
   if (s.megatron) space.megatron = *s.megatron;
+  if (s.torchtitan) space.torchtitan = *s.torchtitan;
   space.expert_parallel = {s.layout.expert};
   space.expert_tensor_parallel = {s.layout.expert_tensor};
   space.replicas = {s.layout.replicate};

@@ -66,8 +66,9 @@ std::vector<std::string> why_illegal_by_batch(const Question& q, Strategy strate
 
 /// Chunks of layers take a group of micro-batches at a time.
 std::int64_t fewest_micro_batches(const Strategy& strategy) {
-  return strategy.layout.virtual_stages == 1 ? 1
-                                             : strategy.megatron->micro_batch_group(strategy.layout.pipeline);
+  if (strategy.layout.virtual_stages == 1) return 1;
+  return strategy.megatron ? strategy.megatron->micro_batch_group(strategy.layout.pipeline)
+                           : strategy.layout.pipeline;
 }
 
 void add_strategy(const Question& q, const Scope& scope, const FamilyName& name,

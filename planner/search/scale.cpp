@@ -64,7 +64,7 @@ std::int64_t token_step(const Question& q) {
   for (const std::int64_t degree : space.sequence_parallel) step = std::lcm(step, degree);
   for (const std::int64_t degree : space.context_parallel)
     if (degree > 1) step = std::lcm(step, 2 * degree);
-  // Megatron-Core's tensor-parallel ranks divide the tokens between layers.
+  // Tensor-parallel ranks of frameworks with layers of their own divide the tokens between layers.
   if (spec(q.training.framework).has_stages)
     for (const std::int64_t degree : tensor_parallel_degrees(q)) step = std::lcm(step, degree);
   return step;

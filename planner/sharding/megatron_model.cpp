@@ -6,22 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "planner/sharding/own_tensors.h"
+
 namespace zplan {
 
 namespace {
 
 constexpr std::int64_t kVocabularyMultiple = 128;
-
-bool has(const std::vector<Tensor>& tensors, TensorRole role, std::string_view ending) {
-  return std::ranges::any_of(
-      tensors, [&](const Tensor& each) { return each.role == role && each.name.ends_with(ending); });
-}
-
-Tensor tensor_of(std::string name, std::vector<std::int64_t> shape, TensorRole role) {
-  Tensor tensor;
-  tensor.name = std::move(name), tensor.shape = std::move(shape), tensor.role = role;
-  return tensor;
-}
 
 /// Makes the tensors of one kind of layer.
 class LayerOf {
@@ -30,12 +21,12 @@ class LayerOf {
       : shape_(shape), kind_(kind), layout_(layout) {}
 
   LayerKind take() {
-    const bool biased_norm = has(kind_.tensors, TensorRole::norm, ".bias");
+    const bool biased_norm = has_tensor(kind_.tensors, TensorRole::norm, ".bias");
     if (shape_.latent_attention)
       add_latent_attention();
     else
       add_attention(biased_norm);
-    if (has(kind_.tensors, TensorRole::expert, "")) {
+    if (has_tensor(kind_.tensors, TensorRole::expert, "")) {
       add_mixture();
       return std::move(made_);
     }
@@ -51,11 +42,12 @@ class LayerOf {
     // Ranks that share a key-value head have equal parts of its queries, key and value.
     const bool shares = k < layout_.tensor;
     add_linear("self_attention.linear_proj", TensorRole::attention, h, a * d, TensorParallelSplit::row,
-               shares ? a : k, has(kind_.tensors, TensorRole::attention, "o_proj.bias") || dense_biases());
+               shares ? a : k,
+               has_tensor(kind_.tensors, TensorRole::attention, "o_proj.bias") || dense_biases());
     add_norm("self_attention.linear_qkv.layer_norm", h, biased_norm);
     add_linear("self_attention.linear_qkv", TensorRole::attention, (a + 2 * k) * d, h,
                TensorParallelSplit::column, shares ? (a + 2 * k) * d : k, query_bias() || dense_biases());
-    if (has(kind_.tensors, TensorRole::norm, "q_norm.weight")) {
+    if (has_tensor(kind_.tensors, TensorRole::norm, "q_norm.weight")) {
       add_norm("self_attention.q_layernorm.", d, false);
       add_norm("self_attention.k_layernorm.", d, false);
     }
@@ -87,10 +79,10 @@ class LayerOf {
                is_whole ? 1 : shape_.attention_heads, false);
   }
   [[nodiscard]] bool query_bias() const {
-    return has(kind_.tensors, TensorRole::attention, "q_proj.bias") ||
-           has(kind_.tensors, TensorRole::attention, "c_attn.bias");
+    return has_tensor(kind_.tensors, TensorRole::attention, "q_proj.bias") ||
+           has_tensor(kind_.tensors, TensorRole::attention, "c_attn.bias");
   }
-  [[nodiscard]] bool dense_biases() const { return has(kind_.tensors, TensorRole::mlp, ".bias"); }
+  [[nodiscard]] bool dense_biases() const { return has_tensor(kind_.tensors, TensorRole::mlp, ".bias"); }
 
   void add(std::string name, std::vector<std::int64_t> shape, TensorRole role, TensorParallelSplit split,
            std::int64_t units) {
@@ -146,14 +138,6 @@ class LayerOf {
   LayerKind made_{.name = kind_.name, .tensors = {}};
 };
 
-Tensor table(std::string name, std::int64_t rows, std::int64_t width, TensorRole role) {
-  Tensor tensor = tensor_of(std::move(name), {rows, width}, role);
-  if (role != TensorRole::position_embedding)
-    tensor.split = TensorParallelSplit::vocabulary, tensor.split_units = rows;
-  if (role == TensorRole::head) tensor.linear = Linear{.in_features = width, .out_features = rows};
-  return tensor;
-}
-
 }  // namespace
 
 std::int64_t padded_vocabulary(std::int64_t vocabulary, std::int64_t tensor_parallel) {
@@ -192,12 +176,12 @@ Model megatron_model(const Model& model, const ParallelLayout& layout, std::int6
   Inventory& inventory = made.inventory;
   const auto positions = std::ranges::find(inventory.before, TensorRole::position_embedding, &Tensor::role);
   const std::int64_t learned = positions != inventory.before.end() ? positions->shape.front() : 0;
-  const bool biased_norm = has(inventory.after, TensorRole::norm, ".bias");
+  const bool biased_norm = has_tensor(inventory.after, TensorRole::norm, ".bias");
   inventory.before = {
-      table("embedding.word_embeddings.weight", shape.vocabulary_size, h, TensorRole::token_embedding)};
+      table_of("embedding.word_embeddings.weight", shape.vocabulary_size, h, TensorRole::token_embedding)};
   if (learned > 0)
     inventory.before.push_back(
-        table("embedding.position_embeddings.weight", learned, h, TensorRole::position_embedding));
+        table_of("embedding.position_embeddings.weight", learned, h, TensorRole::position_embedding));
   for (LayerKind& each : inventory.kinds) each = LayerOf(shape, each, layout).take();
   inventory.after = {tensor_of("decoder.final_layernorm.weight", {h}, TensorRole::norm)};
   if (biased_norm)
@@ -205,7 +189,7 @@ Model megatron_model(const Model& model, const ParallelLayout& layout, std::int6
   for (std::int64_t depth = 0; depth < predictions; ++depth)
     add_prediction(inventory, depth, h, inventory.after);
   if (!shape.tied_embeddings)
-    inventory.after.push_back(table("output_layer.weight", shape.vocabulary_size, h, TensorRole::head));
+    inventory.after.push_back(table_of("output_layer.weight", shape.vocabulary_size, h, TensorRole::head));
   inventory.buffers = {};
   return made;
 }

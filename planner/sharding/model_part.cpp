@@ -5,6 +5,7 @@
 
 #include "planner/sharding/expert_model.h"
 #include "planner/sharding/megatron_model.h"
+#include "planner/sharding/torchtitan_model.h"
 
 namespace zplan {
 
@@ -17,10 +18,11 @@ LayerRange stage_layers(std::int64_t layers, std::int64_t stages, std::int64_t s
 std::vector<LayerRange> chunk_layers(std::int64_t layers, const Strategy& strategy, std::int64_t stage) {
   const ParallelLayout& layout = strategy.layout;
   if (layout.pipeline == 1) return {{0, layers}};
-  if (!strategy.megatron) return {stage_layers(layers, layout.pipeline, stage)};
+  if (!strategy.megatron && !strategy.torchtitan) return {stage_layers(layers, layout.pipeline, stage)};
   std::vector<LayerRange> all;
   for (std::int64_t i = 0; i < layout.virtual_stages; ++i)
-    all.push_back(megatron_layers(layers, layout, stage, i, *strategy.megatron));
+    all.push_back(strategy.megatron ? megatron_layers(layers, layout, stage, i, *strategy.megatron)
+                                    : torchtitan_layers(layers, layout, stage, i, *strategy.torchtitan));
   return all;
 }
 
@@ -72,8 +74,9 @@ std::size_t end_chunk(const Strategy& strategy, const RankClass& place) {
 }  // namespace
 
 Model model_part(const Model& model, const Strategy& strategy, const RankClass& place) {
-  Model part = strategy.megatron ? megatron_model(model, strategy.layout, strategy.megatron->predictions)
-                                 : with_local_experts(model, strategy);
+  Model part = strategy.megatron     ? megatron_model(model, strategy.layout, strategy.megatron->predictions)
+               : strategy.torchtitan ? torchtitan_model(model)
+                                     : with_local_experts(model, strategy);
   const std::int64_t stages = strategy.layout.pipeline;
   Inventory& inventory = part.inventory;
   keep_layers(inventory, chunk_layers(std::ssize(inventory.layers), strategy, place.stage),

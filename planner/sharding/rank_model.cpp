@@ -106,7 +106,10 @@ class Collector {
     here.role = tensor.role;
     here.idle = tensor.idle && here.trainable;
     here.divided = ranks_ > 1 && tensor.split != TensorParallelSplit::replicated;
-    if (!tensor.shape.empty()) here.rows = tensor.shape.front();
+    const bool divides_rows = here.divided && tensor.split != TensorParallelSplit::row;
+    if (!tensor.shape.empty())
+      here.rows = divides_rows ? here.elements.value / (tensor.elements().value / tensor.shape.front())
+                               : tensor.shape.front();
     if (tensor.shape.size() > 1) here.columns = tensor.shape.back();
     if (tensor.linear) here.copies = tensor.linear->copies;
     here.tied = ties_ && tensor.role == TensorRole::token_embedding;

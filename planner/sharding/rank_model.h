@@ -16,7 +16,7 @@ struct RankTensor {
   TensorRole role{TensorRole::other};
   bool trainable{true};
   Bytes stored{};           ///< as the module is made: 16-bit, fp32, or packed under QLoRA
-  std::int64_t rows{1};     ///< its first dimension, along which FSDP divides it
+  std::int64_t rows{1};     ///< its first dimension on this rank, along which FSDP divides it
   std::int64_t columns{0};  ///< its last dimension; 0 where there is but one
   std::int64_t copies{1};   ///< equal parameters that it stacks: experts, which Megatron-Core has apart
   bool packed{};            ///< by bitsandbytes: blocks of packed_blocks

@@ -3,6 +3,7 @@
 // when which micro-batch runs forward and backward.
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -46,9 +47,9 @@ class RunningModules {
 /// Runs a step schedule over a rank's tapes for a framework: a class with
 ///   void initialise(), begin_forward(const Slot&), gradient(std::size_t tensor, Device::Block),
 ///   module(const Event&, int layer), end_backward(const Slot&), step(bool first),
-/// and, where it needs them, begin_backward(const Slot&), reduce(const Slot&), section(int layer, bool
-/// backward) and phase(Phase), called where these begin; transferred(const Slot&), called behind a transfer;
-/// flattening(): where the GPU decides how it starts.
+/// and, where it needs them, begin_backward(const Slot&), reduce(const Slot&), reshard(const Slot&),
+/// section(int layer, bool backward) and phase(Phase), called where these begin; transferred(const Slot&),
+/// called behind a transfer; flattening(): where the GPU decides how it starts.
 template <class Framework>
 class Player {
  public:
@@ -192,7 +193,10 @@ class Player {
   void await(TensorCall call) { state_.await(call); }
   void compute(std::int32_t load) { state_.clock().compute(load); }
   void workspace(std::int32_t library) {
-    if (!stepped_ && running_->micro_batch == 0) state_.workspace(library);
+    if (stepped_ || running_->micro_batch > 0) return;
+    const bool is_shared = inputs_.step.training.modules.shares_workspace;
+    if (is_shared && std::exchange(has_workspace_[static_cast<std::size_t>(library)], true)) return;
+    state_.workspace(library);
   }
 
  private:
@@ -319,6 +323,7 @@ class Player {
     using Kind = Slot::Kind;
     if (slot.kind == Kind::step) return step();
     if (slot.kind == Kind::reduce) return reduce(slot);
+    if (slot.kind == Kind::unshard || slot.kind == Kind::reshard) return reshard(slot);
     if (slot.kind == Kind::free_sent) return device_.release(sent_);
     running_ = device_.out_of_memory() ? find_in_flight(slot) : &begin_or_find(slot);
     if (running_ == nullptr) return;
@@ -337,6 +342,11 @@ class Player {
   void reduce(const Slot& slot) {
     device_.enter(Phase::backward, "gradient reduction");
     if constexpr (requires { framework_.reduce(slot); }) framework_.reduce(slot);
+  }
+
+  void reshard(const Slot& slot) {
+    device_.enter(Phase::forward, "gathered parameters");
+    if constexpr (requires { framework_.reshard(slot); }) framework_.reshard(slot);
   }
 
   void transfer(Transfer which, const Slot& slot) {
@@ -404,6 +414,7 @@ class Player {
   Device::Block sent_{Device::kNone};  ///< what a send kept
   RunningModules modules_;
   bool stepped_{}, condensed_{};
+  std::array<bool, 2> has_workspace_{};  ///< of cuBLAS and of cuBLASLt, where one serves all
 };
 
 }  // namespace zplan

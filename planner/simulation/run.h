@@ -47,10 +47,10 @@ struct Recording {
 [[nodiscard]] inline Bytes token_ids(std::int64_t micro_batch_size, std::int64_t tokens) {
   return Bytes(8) * micro_batch_size * tokens;
 }
-/// Returns how many such numbers a micro-step is given: where ranks divide a sample's tokens, positions and
-/// shifted labels come with the ids.
+/// Returns how many such numbers a micro-step is given: in torchtitan, and where ranks divide a sample's
+/// tokens, positions and shifted labels come with the ids.
 [[nodiscard]] inline std::int64_t numbers_per_token(const Strategy& strategy) {
-  return strategy.layout.token_ranks() > 1 ? 3 : 1;
+  return strategy.torchtitan || strategy.layout.token_ranks() > 1 ? 3 : 1;
 }
 /// Records the micro-step of `model`, the part that ranks of class `place` hold (model_part).
 [[nodiscard]] Recording record(const Model& model, const Training& training, const Strategy& strategy,

@@ -20,6 +20,8 @@ struct Slot {
     send_gradient,     ///< the gradient of the hidden states that were received
     free_sent,         ///< frees hidden states that a send kept
     reduce,            ///< reduces gradients, where the framework does not do so behind each backward
+    unshard,           ///< gathers the parameters of a chunk of layers
+    reshard,           ///< releases them
     step,              ///< the optimizer step
   };
   Kind kind{Kind::forward};
@@ -95,5 +97,23 @@ struct Interleaving {
 /// core/pipeline_parallel/schedules.py forward_backward_pipelining_with_interleaving, p2p_communication.py
 /// _p2p_ops and _batched_p2p_ops; compared with recorded steps (docs/megatron.md).
 [[nodiscard]] StepSchedule interleaved_one_forward_one_backward(std::int64_t stage, const Interleaving& of);
+
+/// TorchPipeline describes a schedule of torch.distributed.pipelining in which each rank holds several chunks
+/// of layers.
+struct TorchPipeline {
+  std::int64_t stages{1}, chunks{2}, micro_batches{1};
+  bool breadth_first{};  ///< ScheduleLoopedBFS; else ScheduleInterleaved1F1B
+};
+
+/// Return torch's 1F1B and GPipe for stage `stage` of a pipeline of `stages`, whose gradients are reduced
+/// behind the last backward. Source: torch 2.14.1 distributed/pipelining/schedules.py Schedule1F1B,
+/// ScheduleGPipe.
+[[nodiscard]] StepSchedule torch_one_forward_one_backward(std::int64_t stage, std::int64_t stages,
+                                                          std::int64_t micro_batches);
+[[nodiscard]] StepSchedule torch_gpipe(std::int64_t stage, std::int64_t stages, std::int64_t micro_batches);
+
+/// Returns a schedule of several chunks of layers for rank `stage`; a slot's tape is the chunk. Source: torch
+/// 2.14.1 distributed/pipelining/schedules.py.
+[[nodiscard]] StepSchedule torch_looped(std::int64_t stage, const TorchPipeline& of);
 
 }  // namespace zplan

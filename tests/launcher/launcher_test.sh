@@ -223,7 +223,7 @@ case_missing_packages_are_named() {
   PATH="$work/bin" run
   same "exit status" "$status" 2
   same "stdout" "$(cat "$work/out")" ""
-  for each in CMake C++20 fmt CLI11 Eigen libyaml libcurl nlohmann-json; do
+  for each in CMake C++20 fmt CLI11 Eigen libyaml toml++ libcurl nlohmann-json; do
     grep -q "^  - .*$each" "$work/err" || fail "$each is not named as missing"
   done
   grep -q 'apt-get' "$work/err" && fail "apt-get is named on a system that has none"
@@ -232,7 +232,7 @@ case_missing_packages_are_named() {
   PATH="$work/bin" run gui
   for each in 'Qt 6.4' 'Qt 6 Svg' lrelease; do grep -q "^  - .*$each" "$work/err" || fail "$each is not named as missing"; done
   PATH="$work/bin" run
-  grep -qx '  sudo apt-get install cmake g++ libcli11-dev libcurl4-openssl-dev libeigen3-dev libfmt-dev libyaml-dev ninja-build nlohmann-json3-dev' "$work/err" ||
+  grep -qx '  sudo apt-get install cmake g++ libcli11-dev libcurl4-openssl-dev libeigen3-dev libfmt-dev libtomlplusplus-dev libyaml-dev ninja-build nlohmann-json3-dev' "$work/err" ||
     fail "the line to type is not given"
 }
 

@@ -166,7 +166,7 @@ RecipeOptions megatron_argument(const RecipePlace& place, std::string_view name,
 std::optional<std::pair<std::string, std::string>> megatron_setting(std::string_view argument,
                                                                     std::string_view value,
                                                                     RecipeFormat format) {
-  for (const MegatronKey& each : trainer_keys(format).megatron)
+  for (const ArgumentKey& each : trainer_keys(format).arguments)
     if (each.argument == argument)
       return std::pair{std::string(each.key), std::string(value.empty() ? "true" : value)};
   const std::string_view name = argument.substr(argument.find_first_not_of('-'));

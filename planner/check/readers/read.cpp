@@ -22,6 +22,8 @@ const std::vector<Shape>& row_shapes() {
       {Format::capacity_rows, {"options", "runs_with", "fails_with"}},
       {Format::megatron_steps, {"coordinates", "effective", "measured"}},
       {Format::megatron_schedules, {"coordinates", "effective", "collectives"}},
+      {Format::torchtitan_steps, {"options", "config", "states_after_init", "measured"}},
+      {Format::torchtitan_schedules, {"options", "config", "ops", "patterns", "sequence"}},
       {Format::schedule_rows, {"options", "config", "collectives"}},
       {Format::step_rows, {"options", "config", "measured"}},
       {Format::host_rows, {"options", "config", "moments"}},
@@ -54,6 +56,24 @@ std::optional<Format> by_shape(const Json& row) {
 bool begins_as_json(std::string_view text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   return first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
+}
+
+/// Returns the objects of a text that has one on each line (JSON Lines); null where another line is none.
+Json parse_lines(std::string_view text, const std::string& source) {
+  Json rows = Json::array();
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (!line.starts_with('{')) return {};
+    try {
+      rows.push_back(parse_json(std::string(line), source));
+    } catch (const InputError&) {
+      return {};
+    }
+  }
+  return rows;
 }
 
 }  // namespace
@@ -98,7 +118,8 @@ Document recognised(std::string text, std::string source) {
     else if (begins_as_json(document.text))
       document.json = parse_json(document.text, document.source);
   } catch (const InputError&) {
-    if (!log) throw;  // else a log: lines of DeepSpeed's logger begin with a bracket too
+    document.json = parse_lines(document.text, document.source);
+    if (document.json.is_null() && !log) throw;  // else a log: its lines begin with a bracket too
   }
   document.format = document.json.is_null() ? log : recognise(document.json);
   return document;
@@ -119,6 +140,8 @@ std::vector<Case> read_cases(const Document& document, const Given& given) {
     case Format::capacity_rows: cases = read_capacity_rows(json); break;
     case Format::megatron_steps: cases = read_megatron_steps(json); break;
     case Format::megatron_schedules: cases = read_megatron_schedules(json); break;
+    case Format::torchtitan_steps: cases = read_torchtitan_steps(json); break;
+    case Format::torchtitan_schedules: cases = read_torchtitan_schedules(json); break;
     case Format::activation_rows: cases = read_activation_rows(json); break;
     case Format::nccl_json: cases = read_nccl_json(json, given); break;
     case Format::bench_result: cases = read_bench(json, given); break;

@@ -34,6 +34,8 @@ enum class Format {
   activation_rows,
   megatron_steps,
   megatron_schedules,
+  torchtitan_steps,
+  torchtitan_schedules,
   nccl_json,
   bench_result,
   memory_snapshot,
@@ -89,7 +91,11 @@ struct Document {
 /// Steps of Megatron-Core, with their command lines: peaks and held bytes; the calls of such steps.
 [[nodiscard]] std::vector<Case> read_megatron_steps(const JsonReader& rows);
 [[nodiscard]] std::vector<Case> read_megatron_schedules(const JsonReader& rows);
-/// Gives schedules of Megatron-Core the command lines that the steps of the same ids, in another document, have.
+/// Steps of torchtitan: peaks and held bytes; the calls of such steps.
+[[nodiscard]] std::vector<Case> read_torchtitan_steps(const JsonReader& rows);
+[[nodiscard]] std::vector<Case> read_torchtitan_schedules(const JsonReader& rows);
+/// Gives schedules of Megatron-Core the command lines that the steps of the same ids, in another document,
+/// have.
 void join_command_lines(std::vector<Document>& documents);
 /// Activations that autograd keeps for a few layers, and peaks of one forward and backward pass.
 [[nodiscard]] std::vector<Case> read_activation_rows(const JsonReader& rows);

@@ -137,6 +137,8 @@ const FrameworkSpec& ddp_spec() {
       .shards_reference = [](const Strategy&) { return false; },
       .casts_adapters = [](const Training&, const Strategy&) { return false; },
       .adapt = adapt_to_torch,
+      .choose = nullptr,
+      .schedule = nullptr,
       .check = check_ddp,
       .sharding_name = [](const Strategy&) { return std::string("ddp"); },
       .warnings = ddp_warnings,

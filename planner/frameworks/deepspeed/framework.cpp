@@ -170,6 +170,8 @@ const FrameworkSpec& deepspeed_spec() {
             return s.zero_stage < 3 || training.method == Method::qlora;
           },
       .adapt = [](Training training) { return training; },
+      .choose = nullptr,
+      .schedule = nullptr,
       .check = check_deepspeed,
       .sharding_name = [](const Strategy& s) { return fmt::format("zero{}", s.zero_stage); },
       .warnings = deepspeed_warnings,

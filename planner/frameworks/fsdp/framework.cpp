@@ -223,6 +223,8 @@ const FrameworkSpec& fsdp_spec() {
             return training.autocast || (training.master_weights && training.precision != Precision::fp32);
           },
       .adapt = adapt_to_torch,
+      .choose = nullptr,
+      .schedule = nullptr,
       .check = check_fsdp,
       .sharding_name =
           [](const Strategy& s) { return std::string(s.zero_stage == 3 ? "fsdp" : "fsdp+no-reshard"); },

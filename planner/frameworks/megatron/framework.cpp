@@ -18,6 +18,7 @@
 #include "planner/sharding/shard.h"
 #include "planner/simulation/host_tally.h"
 #include "planner/simulation/player.h"
+#include "planner/step/step_schedule.h"
 
 namespace zplan {
 
@@ -297,6 +298,45 @@ void check_megatron(const Model& model, const Training& training, const Strategy
     reasons.push_back(fmt::format("sequence parallelism needs sequences divisible by {}", s.layout.tensor));
 }
 
+/// Leaves options of mixtures to models that have them, and norms the scores of all experts before the choice
+/// where the model's own router does.
+void fit_to_experts(MegatronOptions& options, const ModelShape& shape) {
+  if (!shape.experts) {
+    options.dispatcher = RowDispatcher::allgather;
+    options.groups_experts = options.balancing_loss = false;
+    return;
+  }
+  const bool norms_all = shape.operators.router == RouterForm::deepseek_v2 ||
+                         (shape.operators.router == RouterForm::qwen && !shape.operators.divides_weights);
+  options.router_pre_softmax = options.router_pre_softmax || norms_all;
+}
+
+void choose_options(const Question& question, Strategy& s) {
+  MegatronOptions options = question.space.megatron;
+  options.sequence_parallel = options.sequence_parallel && s.layout.tensor > 1;
+  options.overlap_param_gather = options.overlap_param_gather && s.zero_stage == 1;
+  fit_to_experts(options, question.model.shape);
+  const std::int64_t layers = question.model.shape.layers,
+                     stages = s.layout.pipeline * s.layout.virtual_stages;
+  if (options.layers_of_chunks.empty() && layers % stages != 0 && divides_with_ends(layers, stages))
+    options.counts_embedding = options.counts_loss = true;
+  if (options.offloads_optimizer) s.offload_optimizer = OffloadDevice::cpu;
+  s.megatron = options;
+}
+
+StepSchedule stage_schedule(const Strategy& strategy, std::int64_t stage) {
+  const ParallelLayout& layout = strategy.layout;
+  const std::int64_t micro_batches = strategy.gradient_accumulation_steps;
+  if (layout.virtual_stages == 1) return one_forward_one_backward(stage, layout.pipeline, micro_batches);
+  const MegatronOptions& options = *strategy.megatron;
+  return interleaved_one_forward_one_backward(stage, {.stages = layout.pipeline,
+                                                      .chunks = layout.virtual_stages,
+                                                      .micro_batches = micro_batches,
+                                                      .group = options.micro_batch_group(layout.pipeline),
+                                                      .overlaps = options.overlaps_transfers,
+                                                      .overlaps_ends = options.overlaps_warmup_and_flush});
+}
+
 std::vector<megatron::Bucket> first_buckets(const RankModel& model, const Strategy& s) {
   return megatron::buckets(model, s, true);
 }
@@ -349,8 +389,9 @@ void tally_megatron(const StepInputs& in, HostTally& tally) {
                        spec(in.training.optimizer).moments, tally);
 }
 
+/// Source: Megatron-LM megatron/training/training.py get_model; dist_checkpointing reads into it.
 ModelFiles megatron_files(const StepInputs&) {
-  return {.saves = SavedModel::sharded, .load_remedy = "", .save_remedy = ""};
+  return {.made_on_device = true, .saves = SavedModel::sharded, .load_remedy = "", .save_remedy = ""};
 }
 
 /// Megatron's own pretraining script.
@@ -395,6 +436,8 @@ const FrameworkSpec& megatron_spec() {
       .shards_reference = [](const Strategy&) { return false; },
       .casts_adapters = [](const Training&, const Strategy&) { return false; },
       .adapt = adapt_to_megatron,
+      .choose = choose_options,
+      .schedule = stage_schedule,
       .check = check_megatron,
       .sharding_name = [](const Strategy& s) { return std::string(s.zero_stage == 1 ? "distopt" : "ddp"); },
       .warnings =

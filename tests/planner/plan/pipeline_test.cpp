@@ -362,6 +362,13 @@ TEST_F(Pipeline, TakesTheTimeOfBothStagesTogether) {
               1e-6);
 }
 
+TEST_F(Pipeline, IsAsWellUsedForATokenAsTheModelUndivided) {
+  const StepTime staged = make_plan(model_, cluster_, training_, strategy_).time;
+  const StepTime undivided = make_plan(model_, cluster_, training_, {.layout = {.shard = kStages}}).time;
+  EXPECT_NEAR(staged.mfu / staged.tokens_per_second, undivided.mfu / undivided.tokens_per_second,
+              1e-9 * undivided.mfu / undivided.tokens_per_second);
+}
+
 TEST_F(Pipeline, IsPlannedRankByRank) {
   const Plan plan = make_plan(model_, cluster_, training_, strategy_);
   ASSERT_EQ(plan.ranks.size(), 2U);

@@ -1,0 +1,296 @@
+#include "planner/question/framework.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "planner/frameworks/launch/launch.h"
+#include "planner/frameworks/torchtitan/settings.h"
+#include "planner/frameworks/torchtitan/titan_run.h"
+#include "planner/plan/plan.h"
+#include "planner/question/question.h"
+#include "planner/sharding/optimizer_state.h"
+#include "planner/sharding/shard.h"
+#include "planner/sharding/torchtitan_model.h"
+#include "planner/simulation/host_tally.h"
+#include "planner/simulation/player.h"
+#include "planner/step/step_schedule.h"
+
+namespace zplan {
+
+namespace {
+
+using enum Term;
+constexpr std::string_view kSource =
+    "torchtitan 0.3.0 on torch 2.14.1, whole steps recorded (docs/torchtitan.md)";
+constexpr std::array<TermInfo, 6> kTitanTable{{
+    {trained_parameters, MemoryPart::parameters, "shards of parameters",
+     "4·σ, σ = Σ⌈rows/N⌉·(elements of a row) over the parameters", kSource},
+    {gathered_parameters, MemoryPart::parameters, "gathered parameters",
+     "2·σ·N of each unit that is whole, + 2·σ·N of all-gathers' outputs, + 2·σ of what goes into one",
+     kSource},
+    {gradient_partition, MemoryPart::gradients, "reduced gradients", "4·σ until the next step", kSource},
+    {fp32_gradients, MemoryPart::gradients, "whole gradients that are not reduced yet",
+     "4·Ψ of the head while the loss runs in slices, of a stage in a pipeline", kSource},
+    {gradient_bucket, MemoryPart::communication_buffers, "reduce-scatter inputs", "4·σ·N of a unit", kSource},
+    {bucket_copy, MemoryPart::communication_buffers, "sizes of a reduce-scatter", "8 B per entry", kSource},
+}};
+
+constexpr std::array kTitanStages{3};
+constexpr std::array kTitanOffloads{Offload{}};
+
+/// torchtitan runs modules of its own; modules and kernels that were chosen stay, so that the check can
+/// refuse them.
+Training adapt_to_titan(Training training) {
+  if (training.modules == kTransformers) training.modules = kTorchtitanDecoder;
+  training.optimizer_kernel = OptimizerKernel::fused;
+  training.fsdp_wraps_ends = true;
+  training.fsdp_reduces_fp32 = true;
+  return training;
+}
+
+/// True if torchtitan has the model: layers of two norms, grouped attention and a gated feed-forward, as
+/// Llama 3 and Qwen3 have them.
+bool is_titan_model(const Model& model) {
+  const ModelShape& shape = model.shape;
+  const Operators& operators = shape.operators;
+  const bool has_program = model.recorded == nullptr && model.analogue == nullptr && !model.vision;
+  const bool is_plain = !shape.delta_net && !shape.latent_attention && !shape.experts &&
+                        !shape.parallel_attention && shape.sliding_window == 0 && !shape.logit_soft_cap &&
+                        operators.layer == LayerForm::usual && !operators.scales_embedding &&
+                        !operators.scales_residual && !operators.norms_span_heads &&
+                        !operators.normalises_head && !operators.bare_norms && shape.gated_mlp;
+  const auto is_biased = [](const Tensor& each) { return each.name.ends_with(".bias"); };
+  bool has_biases = false;
+  for_each_tensor(model.inventory, [&](const Tensor& each, int) { has_biases |= is_biased(each); });
+  return has_program && is_plain && !has_biases && operators.rotary != Rotary::none && !has_tower(model) &&
+         shape.modules.norm_behind_attention.empty() && shape.modules.embedding_norm.empty();
+}
+
+/// Source: torchtitan 0.3.0 models/common/decoder.py update_from_config, components/loss.py
+/// ChunkedLossWrapper, distributed/full_dtensor.py validate_config.
+void check_shapes(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  const ModelShape& shape = model.shape;
+  const std::int64_t t = s.layout.tensor, tokens = training.sequence_length;
+  if (!is_titan_model(model))
+    reasons.push_back(
+        fmt::format("torchtitan is planned for models like Llama 3 and dense Qwen3, {} is not one of them",
+                    shape.architecture));
+  if (shape.max_positions > 0 && tokens > shape.max_positions)
+    reasons.push_back(
+        fmt::format("sequences of {} tokens exceed the model's longest, {}: torchtitan refuses them", tokens,
+                    shape.max_positions));
+  if (shape.attention_heads % t != 0)
+    reasons.push_back(
+        fmt::format("tensor_parallel_degree {} must divide {} attention heads", t, shape.attention_heads));
+  if (shape.key_value_heads % t != 0)
+    reasons.push_back(
+        fmt::format("tensor_parallel_degree {} must divide {} key-value heads", t, shape.key_value_heads));
+  if (shape.intermediate_size % t != 0)
+    reasons.push_back(fmt::format("tensor_parallel_degree {} does not divide a feed-forward of {}", t,
+                                  shape.intermediate_size));
+  const std::int64_t parts = t * (s.layout.context > 1 ? 2 * s.layout.context : 1);
+  if (tokens % parts != 0)
+    reasons.push_back(
+        fmt::format("sequences of {} tokens must be divisible by {} for tensor and context "
+                    "parallelism",
+                    tokens, parts));
+  if (s.torchtitan->loss_chunks > 0 && tokens % s.torchtitan->loss_chunks != 0)
+    reasons.push_back(fmt::format(
+        "the loss in {} slices needs sequences divisible by {}: --torchtitan num_chunks=N, or 0 for whole "
+        "logits",
+        s.torchtitan->loss_chunks, s.torchtitan->loss_chunks));
+  // Its own Llama 3 has positions for as many tokens, whatever a config.json says.
+  constexpr std::int64_t kLlamaPositions = 131'072;
+  const std::int64_t positions =
+      has_norms_of_heads(model) ? shape.max_positions : std::max(shape.max_positions, kLlamaPositions);
+  if (positions > 0 && tokens > positions)
+    reasons.push_back(
+        fmt::format("{} tokens exceed the {} positions of the model's rotary embedding", tokens, positions));
+}
+
+/// Refuses what only other frameworks, or transformers' modules, have.
+void check_training(const Training& training, const Strategy& s, Reasons& reasons) {
+  if (training.method != Method::full || training.objective != Objective::sft ||
+      !training.trained_layers.empty())
+    reasons.emplace_back("under torchtitan full training on next tokens is planned");
+  if (training.precision != Precision::bf16)
+    reasons.emplace_back("under torchtitan computing in bf16 is planned");
+  if (training.optimizer != Optimizer::adamw) reasons.emplace_back("under torchtitan AdamW is planned");
+  if (s.zero_stage != 3) reasons.emplace_back("torchtitan shards by FSDP2, which is planned as stage 3");
+  if (offloads(s)) reasons.emplace_back("offload under torchtitan is not planned");
+  if (training.modules.name != kTorchtitanDecoder.name || training.modules.kernels != LayerKernels{} ||
+      training.fused_kernels || training.fused_loss || training.fused_head || training.loss_chunks > 1 ||
+      training.attention == Attention::eager || training.padding_mask)
+    reasons.emplace_back(
+        "torchtitan runs layers and a loss of its own: --modules, --kernels, --fused-loss, --fused-head, "
+        "--loss-chunks, --attention eager and masks of padding are transformers'");
+}
+
+/// Source: torchtitan 0.3.0 distributed/pipeline_parallel.py _get_pipeline_metadata,
+/// _generate_llm_fqn_per_model_part; torch 2.14.1 distributed/pipelining/schedules.py.
+void check_pipeline(const Model& model, const Strategy& s, Reasons& reasons) {
+  const TitanOptions& options = *s.torchtitan;
+  const std::int64_t stages = s.layout.pipeline, chunks = s.layout.virtual_stages,
+                     micro_batches = s.gradient_accumulation_steps;
+  if (stages == 1) {
+    if (chunks > 1) reasons.emplace_back("virtual stages need more than one pipeline stage");
+    return;
+  }
+  if (model.shape.tied_embeddings) reasons.emplace_back("weight tying is not supported with pipeline stages");
+  const std::int64_t parts = stages * chunks,
+                     each = (model.shape.layers + options.first_stage_less + options.last_stage_less) / parts;
+  if (each == 0 || options.first_stage_less > each || options.last_stage_less > each)
+    reasons.push_back(
+        fmt::format("{} layers cannot be divided into {} parts of the pipeline", model.shape.layers, parts));
+  const bool loops = options.schedule == PipelineSchedule::interleaved ||
+                     options.schedule == PipelineSchedule::looped_breadth_first;
+  if (loops != (chunks > 1))
+    reasons.push_back(
+        fmt::format("the schedule {} {}", to_name(options.schedule),
+                    loops ? "needs at least 2 virtual stages (--vpp)" : "takes one virtual stage (--vpp 1)"));
+  if (options.schedule == PipelineSchedule::one_forward_one_backward && micro_batches < stages)
+    reasons.push_back(
+        fmt::format("1F1B needs at least as many micro-batches as stages: {} of {}", micro_batches, stages));
+  if (options.schedule == PipelineSchedule::interleaved &&
+      micro_batches % std::max<std::int64_t>(1, micro_batches / stages) != 0)
+    reasons.push_back(fmt::format(
+        "Interleaved1F1B needs a number of micro-batches that is a multiple of its {} rounds, not {}",
+        micro_batches / stages, micro_batches));
+}
+
+/// Source: torchtitan 0.3.0 models/llama3/model.py update_from_config,
+/// distributed/context_parallel/api.py.
+void check_context(const Training& training, const Strategy& s, Reasons& reasons) {
+  const std::int64_t ranks = s.layout.context;
+  if (s.layout.sequence > 1) reasons.emplace_back("torchtitan divides samples by --cp, not by --sp");
+  if (ranks == 1) return;
+  if (s.torchtitan->attention == TitanAttention::varlen)
+    reasons.emplace_back("varlen attention is not supported with context parallelism: attn_backend=flex is");
+  const std::int64_t chunks = s.torchtitan->loss_chunks;
+  if (chunks > 0 && training.sequence_length / ranks % chunks != 0)
+    reasons.push_back(fmt::format("the loss in {} slices needs {} tokens of each rank divisible by them",
+                                  chunks, training.sequence_length / ranks));
+}
+
+void check_titan(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (!s.torchtitan) {
+    reasons.emplace_back("the strategy is another framework's");
+    return;
+  }
+  check_shapes(model, training, s, reasons);
+  check_training(training, s, reasons);
+  check_pipeline(model, s, reasons);
+  check_context(training, s, reasons);
+  if (s.layout.expert > 1) reasons.emplace_back("expert parallelism under torchtitan is not planned");
+}
+
+void choose_options(const Question& question, Strategy& s) { s.torchtitan = question.space.torchtitan; }
+
+StepSchedule stage_schedule(const Strategy& strategy, std::int64_t stage) {
+  const ParallelLayout& layout = strategy.layout;
+  const std::int64_t micro_batches = strategy.gradient_accumulation_steps;
+  switch (strategy.torchtitan->schedule) {
+    case PipelineSchedule::gpipe: return torch_gpipe(stage, layout.pipeline, micro_batches);
+    case PipelineSchedule::one_forward_one_backward:
+      return torch_one_forward_one_backward(stage, layout.pipeline, micro_batches);
+    case PipelineSchedule::interleaved:
+    case PipelineSchedule::looped_breadth_first: break;
+  }
+  return torch_looped(
+      stage, {.stages = layout.pipeline,
+              .chunks = layout.virtual_stages,
+              .micro_batches = micro_batches,
+              .breadth_first = strategy.torchtitan->schedule == PipelineSchedule::looped_breadth_first});
+}
+
+RunResult play_titan(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, int steps,
+                     bool condensed) {
+  return Player<TitanRun>(inputs, allocator).play(steps, condensed);
+}
+
+std::optional<std::string> titan_replication(const Plan& plan, const Question&) {
+  if (plan.fits_device) return std::nullopt;
+  return "the head's fp32 gradient and its reduction are whole while the loss runs in slices";
+}
+
+/// Source: torchtitan 0.3.0 trainer.py: the meta device, to_empty, then init_weights or a distributed
+/// checkpoint.
+ModelFiles titan_files(const StepInputs&) {
+  return {.made_on_device = true, .saves = SavedModel::sharded, .load_remedy = "", .save_remedy = ""};
+}
+
+Launch titan_launch(const Plan& plan, const Question& question, const std::string&) {
+  Words words = torchrun_words(question.cluster);
+  add(words, {"-m", "torchtitan.train", "--module", "MODULE", "--config", "CONFIG"});
+  for (const auto& [name, value] : titan::settings_of(plan, question)) {
+    words.push_back(name);
+    if (!value.empty()) words.push_back(shell_word(value));
+  }
+  return {.torchtitan = join(words)};
+}
+
+}  // namespace
+
+const FrameworkSpec& torchtitan_spec() {
+  static const FrameworkSpec kSpec{
+      .title = "torchtitan: ",
+      .calls_source = "torchtitan's calls (docs/torchtitan.md); nccl-tests doc/PERFORMANCE.md",
+      .host_source = "",
+      .terms = kTitanTable,
+      .config_file = "",
+      .reads_ds_config = false,
+      .reads_accelerate_config = false,
+      .stages = kTitanStages,
+      .offloads = kTitanOffloads,
+      .splits_layers = true,
+      .runs_alst = false,
+      .runs_ulysses = false,
+      .passes_keys = true,
+      .divides_experts = false,
+      .has_stages = true,
+      .sharded_instead = {},
+      .packed_instead = {},
+      .casts_model = false,
+      .handles_weights = true,
+      .gathers_at_modules = false,
+      .autocasts_masters = false,
+      .fused_lion = false,
+      .makes_shards = true,
+      .fuses_host_optimizer = false,
+      .adds_on_host = false,
+      .kernel = OptimizerKernel::fused,
+      .shards_reference = [](const Strategy&) { return false; },
+      .casts_adapters = [](const Training&, const Strategy&) { return false; },
+      .adapt = adapt_to_titan,
+      .choose = choose_options,
+      .schedule = stage_schedule,
+      .check = check_titan,
+      .sharding_name = [](const Strategy&) { return std::string("titan"); },
+      .warnings =
+          [](const Training&) {
+            return Reasons{
+                "few measured runs of torchtitan were compared with its plans: ranges of memory and time are "
+                "those of other frameworks"};
+          },
+      .strategy_warnings = nullptr,
+      .replication = titan_replication,
+      .shard = [](const RankModel& model, const Training& training,
+                  const Strategy& s) { return shard_by_rows(model, training, s.layout.shard_ranks()); },
+      .slices = [](const RankModel&, const Training&, const Strategy&) { return std::vector<Slice>{}; },
+      .optimizer_tensors = [](const RankModel& model, const Training&,
+                              const Strategy& s) { return tensors_by_rows(model, s.layout.shard_ranks()); },
+      .sums_on_host = [](const RankModel&, const Training&, const Strategy&,
+                         const Shard&) { return Elements{}; },
+      .play = play_titan,
+      .flattening = [](const RunInputs&) { return std::optional<Flattening>{}; },
+      .offload = [](const StepInputs&, HostTally&) {},
+      .files = titan_files,
+      .launch = titan_launch,
+      .config_notes = [](const Plan&, const Question&) { return std::vector<std::string>{}; },
+  };
+  return kSpec;
+}
+
+}  // namespace zplan

@@ -1,0 +1,71 @@
+#pragma once
+// TitanRun is a run of torchtitan's Trainer: FSDP2 over its units, the loss in slices, tensor parallelism.
+// Source: torchtitan 0.3.0 trainer.py train_step, components/loss.py ChunkedLossWrapper, distributed/{fsdp,
+// utils}.py; torch 2.14.1 distributed/fsdp/_fully_shard; compared with recorded steps (docs/torchtitan.md).
+
+#include <vector>
+
+#include "planner/frameworks/torchtitan/units.h"
+#include "planner/simulation/rank_state.h"
+
+namespace zplan {
+
+class TitanRun {
+ public:
+  explicit TitanRun(RankState& state);
+
+  void initialise();
+  void begin_forward(const Slot& slot);
+  void begin_backward(const Slot& slot);
+  void section(int layer, bool backward);
+  void phase(Phase phase);
+  void gradient(std::size_t tensor, Device::Block block);
+  void module(const Event& event, int layer);
+  void end_backward(const Slot& slot);
+  void reduce(const Slot& slot);
+  void transferred(const Slot& slot);
+  void reshard(const Slot& slot);
+  void step(bool first);
+
+ private:
+  [[nodiscard]] const StepInputs& in() const { return state_.in(); }
+  [[nodiscard]] const TitanOptions& options() const { return *in().strategy.torchtitan; }
+  [[nodiscard]] const ParallelLayout& layout() const { return in().strategy.layout; }
+  [[nodiscard]] bool has_stages() const { return layout().pipeline > 1; }
+  [[nodiscard]] bool slices_loss() const { return options().loss_chunks > 0; }
+  [[nodiscard]] bool is_tied() const { return in().model.shape.tied_embeddings; }
+  [[nodiscard]] std::size_t layers() const { return in().model.inventory.layers.size(); }
+  [[nodiscard]] titan::Unit& head() { return units_.back(); }
+  /// The unit that the embedding is in.
+  [[nodiscard]] titan::Unit& embedding() { return is_tied() ? head() : units_[layers()]; }
+
+  void add_units();
+  [[nodiscard]] bool is_next(const titan::Member& member) const;
+  void make_tables();
+  void make_receive_buffers();
+  [[nodiscard]] std::vector<titan::Unit*> units_of(std::size_t chunk);
+  void copy_out_gathered(std::size_t chunk);
+  void leave_layer();
+  void end_model();
+  void begin_loss();
+  void end_slice();
+  void end_loss();
+  void before_backward(std::size_t unit);
+  void after_backward(titan::Unit& unit);
+  void agree_on_norm();
+  [[nodiscard]] Bytes kept_inputs() const;
+
+  RankState& state_;
+  Device& device_;
+  titan::Units fsdp_;
+  std::vector<titan::Unit> units_;  ///< the layers', the embedding's where it is apart, the head's
+  std::vector<OptimizerTensor> optimized_;
+  Device::Block inputs_{-1};    ///< of the last micro-batch, which the step's variables keep
+  std::int64_t slices_done_{};  ///< of the loss of this micro-batch
+  int open_{-1};                ///< layer whose forward or backward runs
+  std::size_t running_{};       ///< chunk of layers that runs
+  bool in_backward_{};
+  bool begins_step_{true};
+};
+
+}  // namespace zplan

@@ -1,0 +1,106 @@
+#include "planner/question/torchtitan.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace zplan {
+
+namespace {
+
+using Value = std::optional<std::string>;
+
+template <auto member>
+bool differs(const TitanOptions& options) {
+  return options.*member != TitanOptions{}.*member;
+}
+
+/// One of an enum's names.
+template <auto member>
+TitanArgument named(std::string_view name, std::string_view flag = {}) {
+  using Of = std::remove_cvref_t<decltype(TitanOptions{}.*member)>;
+  return {name, all_names<Of>(),
+          [](TitanOptions& options, std::string_view given) {
+            const auto value = from_name<Of>(given);
+            if (value) options.*member = *value;
+            return value.has_value();
+          },
+          [](const TitanOptions& options) {
+            return differs<member>(options) ? Value(to_name(options.*member)) : std::nullopt;
+          },
+          flag};
+}
+
+/// A whole number from 0.
+template <auto member>
+TitanArgument whole(std::string_view name, std::string_view flag = {}) {
+  return {name,
+          {"a whole number from 0"},
+          [](TitanOptions& options, std::string_view given) {
+            const auto [end, error] =
+                std::from_chars(given.data(), given.data() + given.size(), options.*member);
+            return error == std::errc() && end == given.data() + given.size() && options.*member >= 0;
+          },
+          [](const TitanOptions& options) {
+            return differs<member>(options) ? Value(std::to_string(options.*member)) : std::nullopt;
+          },
+          flag};
+}
+
+}  // namespace
+
+const std::vector<TitanArgument>& titan_arguments() {
+  using T = TitanOptions;
+  static const std::vector<TitanArgument> kArguments{
+      named<&T::resharding>("fsdp_reshard_after_forward", "--parallelism.fsdp_reshard_after_forward"),
+      {"no-enable_sequence_parallel",
+       {},
+       [](T& options, std::string_view given) {
+         options.sequence_parallel = false;
+         return given.empty();
+       },
+       [](const T& options) { return options.sequence_parallel ? std::nullopt : Value(""); },
+       "--parallelism.no-enable_sequence_parallel"},
+      named<&T::attention>("attn_backend"),
+      whole<&T::loss_chunks>("num_chunks", "--loss.num_chunks"),
+      named<&T::schedule>("pipeline_parallel_schedule", "--parallelism.pipeline_parallel_schedule"),
+      whole<&T::first_stage_less>("pipeline_parallel_first_stage_less_layers",
+                                  "--parallelism.pipeline_parallel_first_stage_less_layers"),
+      whole<&T::last_stage_less>("pipeline_parallel_last_stage_less_layers",
+                                 "--parallelism.pipeline_parallel_last_stage_less_layers"),
+  };
+  return kArguments;
+}
+
+void set_titan_argument(TitanOptions& options, std::string_view place, std::string_view word) {
+  const std::size_t equals = word.find('=');
+  const std::string_view name = word.substr(0, equals);
+  const auto found = std::ranges::find(titan_arguments(), name, &TitanArgument::name);
+  if (found == titan_arguments().end()) {
+    std::vector<std::string> all{"none"};
+    for (const TitanArgument& each : titan_arguments()) all.emplace_back(each.name);
+    throw InputError(std::string(place), in_quotes(name), accepted_words(name, all));
+  }
+  const bool has_value = equals != std::string_view::npos;
+  const std::string_view value = has_value ? word.substr(equals + 1) : "";
+  if (found->accepted.empty() && has_value)
+    throw InputError(std::string(place), in_quotes(word),
+                     "accepted: " + std::string(name) + " alone: it is a switch without a value");
+  if (!found->set(options, value))
+    throw InputError(std::string(place), in_quotes(word),
+                     std::string(name) + "=VALUE, " + accepted_words(value, found->accepted));
+}
+
+std::vector<std::string> titan_words(const TitanOptions& options) {
+  std::vector<std::string> words;
+  for (const TitanArgument& each : titan_arguments())
+    if (const Value value = each.value(options))
+      words.push_back(std::string(each.name) + (value->empty() ? "" : "=" + *value));
+  return words;
+}
+
+bool reshards_layers(const TitanOptions& options, bool has_stages) {
+  return options.resharding == Resharding::always ||
+         (options.resharding == Resharding::by_default && !has_stages);
+}
+
+}  // namespace zplan

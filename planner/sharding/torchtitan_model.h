@@ -1,0 +1,24 @@
+#pragma once
+// The model as torchtitan's Decoder holds it.
+
+#include "planner/sharding/model_part.h"
+
+namespace zplan {
+
+/// Returns `model` with the parameters of torchtitan's Decoder, in the order of named_parameters(): queries,
+/// keys and values in one weight, gate, down and up apart. A tied head is a tensor of its own, because
+/// FSDP gathers and reduces it by itself; the optimizer updates it with the embedding (RankTensor::tied).
+/// Source: torchtitan 0.3.0 models/common/{decoder,attention,feed_forward}.py.
+[[nodiscard]] Model torchtitan_model(const Model& model);
+
+/// Returns the layers of chunk `chunk` of stage `stage`. The embedding and the head count as layers of the
+/// first and the last; what does not divide goes to the first ones. Source: torchtitan 0.3.0
+/// distributed/pipeline_parallel.py generate_llm_fqn_per_model_part.
+[[nodiscard]] LayerRange torchtitan_layers(std::int64_t layers, const ParallelLayout& layout,
+                                           std::int64_t stage, std::int64_t chunk,
+                                           const TitanOptions& options);
+
+/// Returns true if queries and keys are normed, as Qwen3's are.
+[[nodiscard]] bool has_norms_of_heads(const Model& model);
+
+}  // namespace zplan

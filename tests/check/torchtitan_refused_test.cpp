@@ -1,0 +1,96 @@
+// Combinations that torchtitan was given: what it refuses zplan refuses, and what runs zplan plans.
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "planner/check/readers/read.h"
+#include "planner/plan/legality.h"
+#include "support.h"
+
+namespace zplan::check::testing {
+namespace {
+
+/// Cases about what zplan does not ask: settings and models that are not planned, batch sizes, from which a
+/// question derives micro-batches, and a model's longest sample, which rows do not have.
+const std::set<std::string>& beside_options() {
+  static const std::set<std::string> kCases{
+      "local batch not divisible by the micro-batch",
+      "layers_per_stage gives stages not a multiple of pp",
+      "1F1B with two stages a rank",
+      "Interleaved with one stage a rank",
+      "unknown schedule",
+      "abstract schedule",
+      "world not a product",
+      "sdpa attention",
+      "global batch not a multiple",
+      "float16 parameters",
+      "async TP without compile",
+      "sequence longer than the rope limit",
+      "FSDP symmetric memory on sm_80",
+  };
+  return kCases;
+}
+
+/// Sizes of the models of refused.json that zplan plans.
+Json config_of(const Json& options) {
+  const std::string model = options.at("model");
+  Json config =
+      model == "llama3/odd"   ? Json{{"dim", 72},      {"ffn", 200},    {"n_heads", 3}, {"n_kv_heads", 1},
+                                   {"head_dim", 24}, {"vocab", 1013}, {"layers", 3},  {"tied", false}}
+      : model == "qwen3/1.7B" ? Json{{"dim", 2048},     {"ffn", 6144},     {"n_heads", 16}, {"n_kv_heads", 8},
+                                     {"head_dim", 128}, {"vocab", 151936}, {"layers", 28},  {"tied", true}}
+                              : Json{{"dim", 4096},     {"ffn", 14336},    {"n_heads", 32}, {"n_kv_heads", 8},
+                                     {"head_dim", 128}, {"vocab", 128256}, {"layers", 32},  {"tied", false}};
+  if (options.contains("layers")) config["layers"] = options.at("layers");
+  if (options.contains("vocab")) config["vocab"] = options.at("vocab");
+  config["moe_layers"] = 0;
+  return config;
+}
+
+/// The row as one of steps.json, with torchtitan's defaults.
+Json step_of(const Json& row) {
+  Json options{{"replicate", 1}, {"shard", 1},        {"tp", 1},   {"pp", 1},
+               {"cp", 1},        {"ep", 1},           {"rank", 0}, {"gas", 1},
+               {"mb", 1},        {"ac", "selective"}, {"cc", 80},  {"schedule", "1F1B"}};
+  options.update(row.at("options"));
+  options["microbatches"] = options.at("b").get<std::int64_t>() / options.at("mb").get<std::int64_t>();
+  options["world"] = options.at("replicate").get<std::int64_t>() * options.at("shard").get<std::int64_t>() *
+                     options.at("tp").get<std::int64_t>() * options.at("pp").get<std::int64_t>() *
+                     options.at("cp").get<std::int64_t>();
+  const bool loops = options.at("schedule") == "Interleaved1F1B" || options.at("schedule") == "LoopedBFS";
+  return {{"id", row.at("what")},
+          {"options", options},
+          {"config", config_of(options)},
+          {"stages", loops ? Json{0, 1} : Json{0}},
+          {"states_after_init", Json::object()},
+          {"measured", {{"3", {{"requested_before", 1}, {"peak_requested", 1}}}}}};
+}
+
+TEST(TorchtitanChecks, AreZplansToo) {
+  const std::string path = std::string(ZPLAN_TEST_DATA) + "/reference/torchtitan/refused.json";
+  std::size_t judged = 0;
+  for (const Json& row : Json::parse(read_file(path))) {
+    const std::string name = row.at("what");
+    const std::string model = row.at("options").at("model");
+    const bool is_dense = model.starts_with("llama3") || model == "qwen3/1.7B";
+    if (!is_dense || beside_options().contains(name)) continue;
+    const Json step = Json::array({step_of(row)});
+    const Case made = read_torchtitan_steps(JsonReader(step, name)).front();
+    if (!made.setup) continue;  // not planned
+    const check::Setup& setup = *made.setup;
+    const std::int64_t world = setup.strategy.layout.world();
+    const std::vector<std::string> reasons =
+        why_illegal(setup.model, setup.training, setup.strategy, World{world, world});
+    const bool refused = row.at("refused").is_boolean() && row.at("refused").get<bool>();
+    EXPECT_EQ(!reasons.empty(), refused) << name << ": " << (reasons.empty() ? "" : reasons.front());
+    ++judged;
+  }
+  EXPECT_EQ(judged, 19U);
+}
+
+}  // namespace
+}  // namespace zplan::check::testing
