@@ -26,7 +26,8 @@ PAGES = ROOT / "build" / "docs" / "pages"
 MOVED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changes.md", "docs/README.md": "pages.md"}
 GENERATORS = {"accuracy": ("generate_accuracy.py",), "advice": ("generate_advice.py", "advice"),
               "what-fits": ("generate_advice.py", "what-fits"), "expert-parallel": ("generate_expert_parallel.py",),
-              "longest-context": ("generate_longest_context.py",), "recipes": ("generate_recipes.py",), "which-strategy": ("generate_which_strategy.py",)}
+              "longest-context": ("generate_longest_context.py",), "recipes": ("generate_recipes.py",), "which-framework": ("generate_which_framework.py",),
+              "which-strategy": ("generate_which_strategy.py",)}
 # Stands in docs/lint.md where the site has the table of rules.
 LINT_RULES = "<!--lint rules-->"
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
@@ -38,7 +39,7 @@ def name_on_site(path):
     if relative in MOVED:
         return MOVED[relative]
     inside = path.is_relative_to(DOCS) and not relative.endswith(".in.md")
-    return path.relative_to(DOCS).as_posix() if inside and path.suffix in (".md", ".png") else None
+    return path.relative_to(DOCS).as_posix() if inside and path.suffix in (".md", ".png", ".svg") else None
 
 
 def for_site(text, folder):

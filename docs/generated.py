@@ -8,7 +8,7 @@ import re
 import sys
 
 DOCS = pathlib.Path(__file__).resolve().parent
-NAMES = ("accuracy", "advice", "expert-parallel", "longest-context", "recipes", "what-fits", "which-strategy")
+NAMES = ("accuracy", "advice", "expert-parallel", "longest-context", "recipes", "what-fits", "which-framework", "which-strategy")
 MORE = "\nTables, commands and single rows are on the site's page: `python3 docs/build.py` builds it ([how](README.md#the-site)).\n"
 
 
@@ -24,7 +24,7 @@ def whole(text):
 def summary(text):
     """Returns the page of the tree."""
     kept = re.sub(r"^<!--site-->\n.*?^<!--/site-->\n", "", text, flags=re.MULTILINE | re.DOTALL)
-    return re.sub(r"\n{3,}", "\n\n", kept).rstrip("\n") + "\n" + MORE
+    return re.sub(r"\n{3,}", "\n\n", kept).rstrip("\n") + "\n" + (MORE if kept != text else "")
 
 
 def arguments():

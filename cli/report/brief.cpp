@@ -272,9 +272,12 @@ struct BriefRow {
   bool fits{};
 };
 
+constexpr std::size_t kMostCompared = 8;
+
 /// Returns the plans of the table: those that fit, then misses, plain ones first. A comparison keeps its
-/// order.
+/// order, and up to eight strategies of it are shown on any screen.
 std::vector<BriefRow> rows_of(const Report& report, std::size_t most) {
+  if (report.comparison != nullptr) most = std::max(most, kMostCompared);
   std::vector<BriefRow> rows;
   if (report.found != nullptr && !report.found->best.empty()) {
     for (const Found& each : report.found->best) rows.push_back({&each.plan, &each, true});
