@@ -14,6 +14,7 @@
 #include "planner/frameworks/torchtitan/settings.h"
 #include "planner/question/framework.h"
 #include "planner/question/rollout.h"
+#include "planner/sharding/plan_split.h"
 
 namespace zplan {
 
@@ -116,8 +117,10 @@ std::string_view config_class(Objective objective) {
 void add_checkpointing(ScriptWriter& script, const Plan& plan, const Training& t) {
   using enum ScriptPlace;
   const Checkpointing kind = plan.strategy.checkpointing;
-  // accelerate's config checkpoints FSDP2's units, and refuses both at once.
-  const bool by_config = spec(plan.framework).reads_accelerate_config && kind == Checkpointing::full;
+  // accelerate's config checkpoints FSDP2's units, and refuses both at once; of a model that transformers
+  // sharded it has none.
+  const bool by_config = spec(plan.framework).reads_accelerate_config && kind == Checkpointing::full &&
+                         !follows_plan(t, plan.strategy);
   script.add_flag(trainer, "gradient_checkpointing", kind == Checkpointing::full && !by_config);
   if (by_config) script.add_key(config, "fsdp_activation_checkpointing", "true");
   if (kind == Checkpointing::full && t.reentrant_checkpointing)

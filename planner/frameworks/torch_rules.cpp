@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "planner/plan/legality.h"
+#include "planner/sharding/plan_split.h"
 
 namespace zplan {
 
@@ -18,7 +19,8 @@ Training adapt_to_torch(Training training) {
 }
 
 void check_torch(const Training& training, const Strategy& s, Reasons& reasons) {
-  if (s.layout.tensor > 1) reasons.emplace_back("tensor parallelism is planned for DeepSpeed's AutoTP alone");
+  if (s.layout.tensor > 1 && !splits_by_plan(training))
+    reasons.emplace_back("tensor parallelism is planned for DeepSpeed's AutoTP and FSDP2");
   if (s.experts.enabled) reasons.emplace_back("expert parallelism is planned for DeepSpeed's AutoEP alone");
   if (training.steps_in_backward && s.gradient_accumulation_steps > 1)
     reasons.push_back(

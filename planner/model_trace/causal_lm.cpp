@@ -10,6 +10,7 @@
 #include "planner/model_trace/vision.h"
 #include "planner/question/framework.h"
 #include "planner/sharding/model_part.h"
+#include "planner/sharding/plan_split.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {
@@ -125,9 +126,10 @@ Tensor parameter_tensor(const Program& p, const zplan::Tensor& about, bool train
   Tensor tensor;
   Dimensions sizes(about.shape);
   const std::int64_t t = p.strategy.layout.tensor;
-  if (t > 1 && about.split != TensorParallelSplit::replicated) {
-    std::int64_t& divided = about.split == TensorParallelSplit::row ? sizes.back() : sizes.front();
-    divided = elements_on_rank(about, t, 0).value / (about.elements().value / divided);
+  const TensorParallelSplit split = split_of(p.training, about);
+  if (t > 1 && split != TensorParallelSplit::replicated) {
+    std::int64_t& divided = split == TensorParallelSplit::row ? sizes.back() : sizes.front();
+    divided = elements_on_rank(p.training, about, t, 0).value / (about.elements().value / divided);
   }
   tensor.layout = Layout::contiguous(std::move(sizes));
   const bool stays_narrow =

@@ -17,7 +17,19 @@ const Parameter* position_embedding(const Parameters& of) {
   return nullptr;
 }
 
+/// Records the lookup by tp_plan. A tied table is a parameter of its own to autograd, as it is to FSDP2's
+/// units.
+Tensor planned_rows(Program& p, const Parameter& table, const Tensor& places) {
+  Tensor weight = table.tensor;
+  if (p.shape().tied_embeddings && weight.requires_gradient) {
+    weight = weight.detached();
+    p.torch.accumulate_into(weight, table.index);
+  }
+  return divided_embedding(p.torch, weight, places, table.about->shape.front());
+}
+
 Tensor rows_of(Program& p, const Parameter& table, const Tensor& places) {
+  if (follows_plan(p)) return planned_rows(p, table, places);
   const bool divided = p.strategy.layout.tensor > 1 && table.about->split == TensorParallelSplit::vocabulary;
   return divided ? vocabulary_parallel_embedding(p.torch, table.tensor, places)
                  : embedding(p.torch, table.tensor, places);
@@ -154,7 +166,7 @@ Tensor after_layers(Program& p, const Parameters& of, const Tensor& hidden) {
   const bool norms = of.has_module(name) || p.operators().bare_norms;
   const Tensor normed = norms ? normalise(p, of, name, hidden) : hidden;
   const Parameter* narrow = of.find("project_out.weight");
-  return narrow != nullptr ? linear_layer(p, of, *narrow, normed) : normed;
+  return narrow != nullptr ? linear_layer(p, of, *narrow, normed) : hooked_hidden(p, normed);
 }
 
 namespace {

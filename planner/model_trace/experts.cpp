@@ -23,6 +23,14 @@ Tensor stacked(const Program& p, const Parameter& parameter) {
   return weight;
 }
 
+/// Records DTensor.to_local() of a weight: autograd brings its gradient to the parameter at this call's
+/// place.
+Tensor local_part(Autograd& torch, const Tensor& weight) {
+  const auto node = torch.node({&weight});
+  if (node) node->backward = [](Tensors& gradients) { return std::move(gradients); };
+  return Autograd::connected(weight, node);
+}
+
 /// Returns the adapter of a stack. peft wraps a module once per adapted parameter, the wrapper of
 /// gate_up_proj inside that of down_proj.
 ParameterAdapter stack_adapter(const Program& p, const Parameters& of, const Parameter& stack) {
@@ -43,6 +51,8 @@ class Stack {
     const Tensor checked = baddbmm(p_.torch, base_, left_, right_);
   }
 
+  /// Replaces the weights by the rank's part of a DTensor.
+  void take_local_part() { base_ = local_part(p_.torch, base_); }
   /// Returns the parameter whose view a grouped product keeps: ZeRO stage 3 cannot free the memory that it
   /// gathered the parameter into.
   [[nodiscard]] std::optional<std::int32_t> viewed() const {
@@ -157,6 +167,7 @@ namespace {
 Tensor experts_forward(Program& p, const Parameters& of, const Tensor& x, const Routing& routed) {
   Autograd& torch = p.torch;
   Stack down(p, of, "down_proj"), gate_up(p, of, "gate_up_proj");
+  if (follows_plan(p)) gate_up.take_local_part(), down.take_local_part();
   const std::int64_t rows = x.size(0), pairs = routed.indices.elements();
   const SortedPairs dealt = deal(p, x, routed);
   Tensor bias;
@@ -181,7 +192,23 @@ std::vector<const Parameter*> parameters_under(const Parameters& of, const std::
   return found;
 }
 
+namespace {
+
+/// Records experts whose width tensor-parallel ranks divide, transformers' "moe_tp_experts".
+Tensor divided_experts(Program& p, const Parameters& of, const Tensor& x, const Routing& routed) {
+  Autograd& torch = p.torch;
+  const Tensor input = replicated_input(torch, TensorCall::averaged_gradients, x, true);
+  Routing all = routed;
+  const bool is_wide = routed.weights.type == DType::fp32;
+  const TensorCall call = is_wide ? TensorCall::token_sums : TensorCall::combined_gradients;
+  all.weights = replicated_input(torch, call, routed.weights, true);
+  return summed_in_place(torch, TensorCall::row_output, experts_forward(p, of, input, all));
+}
+
+}  // namespace
+
 Tensor run_experts(Program& p, const Parameters& of, const Tensor& x, const Routing& routed) {
+  if (follows_plan(p)) return divided_experts(p, of, x, routed);
   return hooked(p, parameters_under(of, "mlp.experts"), x,
                 [&](const Tensor& input) { return experts_forward(p, of, input, routed); });
 }

@@ -26,11 +26,19 @@ bool is_conv1d(const Program& p, const Parameter* bias) {
   return p.operators().linear == LinearForm::conv1d && bias != nullptr;
 }
 
+/// Records the product with a weight that transformers' tp_plan divides: "colwise" or "rowwise".
+Tensor planned_product(Program& p, const Parameter& weight, const Tensor* bias, const Tensor& x,
+                       bool by_rows) {
+  if (by_rows) return summed(p.torch, TensorCall::row_output, linear(p.torch, x, weight.tensor, bias));
+  return linear(p.torch, replicated_input(p.torch, TensorCall::column_input, x, false), weight.tensor, bias);
+}
+
 Tensor product(Program& p, const Parameter& weight, const Parameter* bias, const Tensor& x) {
   const Tensor* addend = bias != nullptr ? &bias->tensor : nullptr;
   if (packed(p, weight)) return packed_linear(p, x, weight, addend);
   if (divided(p, weight)) {
     const bool by_rows = weight.about->split == TensorParallelSplit::row;
+    if (follows_plan(p)) return planned_product(p, weight, addend, x, by_rows);
     const Tensor result =
         divided_linear(p.torch, by_rows ? x : column_parallel_input(p.torch, x), weight.tensor, addend);
     if (by_rows) p.torch.recorder().communicate(TensorCall::row_output, result.bytes());

@@ -421,7 +421,8 @@ Tensor head_and_loss(Program& p, const Parameters& of, const Tensor& hidden) {
   recorder.take_for(Term::logits);
   const bool divided = p.strategy.layout.tensor > 1 && weight.about->split != TensorParallelSplit::replicated;
   Tensor logits = linear_layer(p, of, weight, hidden);
-  const bool stays_divided = divided && (p.shape().tied_embeddings || p.training.vocabulary_parallel_head);
+  const bool stays_divided =
+      divided && !follows_plan(p) && (p.shape().tied_embeddings || p.training.vocabulary_parallel_head);
   if (divided && !stays_divided) {
     Tensor whole = gathered(p, logits, p.shape().vocabulary_size);
     logits = std::move(whole);

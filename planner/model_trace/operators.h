@@ -118,6 +118,9 @@ void any(Autograd& torch, std::int64_t elements);
 // ---- embedding and loss -----------------------------------------------------------------------------------
 
 [[nodiscard]] Tensor embedding(Autograd& torch, const Tensor& weight, const Tensor& ids);
+/// Records the gradient of a lookup's table.
+[[nodiscard]] Tensor embedding_gradient(Autograd& torch, const Tensor& ids, const Tensor& table,
+                                        const Tensor& gradient);
 /// torch.nn.functional.cross_entropy of [T, V] fp32 logits: a scalar.
 [[nodiscard]] Tensor cross_entropy(Autograd& torch, const Tensor& logits, const Tensor& labels);
 
@@ -336,6 +339,19 @@ struct FlashStep {
 
 /// VocabParallelEmbedding: rows of tokens that other ranks hold are zeroed before the ranks' sums.
 [[nodiscard]] Tensor vocabulary_parallel_embedding(Autograd& torch, const Tensor& weight, const Tensor& ids);
+/// Records the sum over tensor-parallel ranks of what each computed, in new memory, as DTensor reduces a
+/// partial result; its gradient is that of every part.
+[[nodiscard]] Tensor summed(Autograd& torch, TensorCall call, const Tensor& part);
+/// Records an input that each rank takes whole and multiplies by its own columns: the backward sums its
+/// gradients. `in_place`: without new memory, as transformers' own function does (not DTensor).
+[[nodiscard]] Tensor replicated_input(Autograd& torch, TensorCall call, const Tensor& x, bool in_place);
+/// Records an output that ranks sum in place; its gradient is that of every part.
+[[nodiscard]] Tensor summed_in_place(Autograd& torch, TensorCall call, const Tensor& part);
+/// Records the lookup in a table of `rows` rows that DTensor divides by rows. The backward makes the gradient
+/// of the whole table and keeps the rank's rows. Source: torch 2.11
+/// distributed/tensor/_ops/_embedding_ops.py; whole steps traced (tests/reference/fsdp_tp).
+[[nodiscard]] Tensor divided_embedding(Autograd& torch, const Tensor& weight, const Tensor& ids,
+                                       std::int64_t rows);
 
 /// Each rank keeps its part of the vocabulary of logits [b, s, V/t]; maxima and sums per token are exchanged.
 [[nodiscard]] Tensor vocabulary_parallel_cross_entropy(Autograd& torch, const Tensor& logits);

@@ -97,6 +97,63 @@ Tensor vocabulary_parallel_embedding(Autograd& torch, const Tensor& weight, cons
   return result;
 }
 
+// ---- DTensor's, as transformers' tp_plan asks for them ----------------------------------------------------
+
+Tensor summed(Autograd& torch, TensorCall call, const Tensor& part) {
+  const auto node = torch.node({&part});
+  Tensor result = torch.kernel({&part}, Layout::contiguous(part.layout.sizes), part.type);
+  exchange(torch, call, result);
+  if (!node) return result;
+  node->backward = [](Tensors& gradients) { return std::move(gradients); };
+  return Autograd::connected(result, node);
+}
+
+Tensor replicated_input(Autograd& torch, TensorCall call, const Tensor& x, bool in_place) {
+  const auto node = torch.node({&x});
+  if (!node) return x;
+  Tensor result = x;
+  node->backward = [&torch, call, in_place](Tensors& gradients) {
+    Tensor& part = gradients[0];
+    if (in_place) {
+      exchange(torch, call, part);
+      return std::move(gradients);
+    }
+    Tensor whole = torch.kernel({&part}, Layout::contiguous(part.layout.sizes), part.type);
+    exchange(torch, call, whole);
+    return Tensors{std::move(whole)};
+  };
+  return Autograd::connected(result, node);
+}
+
+Tensor summed_in_place(Autograd& torch, TensorCall call, const Tensor& part) {
+  exchange(torch, call, part);
+  return part;
+}
+
+Tensor divided_embedding(Autograd& torch, const Tensor& weight, const Tensor& ids, std::int64_t rows) {
+  const auto node = torch.node({&weight});
+  Tensor table = weight.detached();
+  Tensor result;
+  {
+    Tensor own;
+    const Tensor mask = outside(torch, ids.layout.sizes);
+    {
+      const Tensor copied = made(torch, ids.layout.sizes, DType::int64);
+      own = made(torch, ids.layout.sizes, DType::int64);
+    }
+    const Tensor part = embedding(torch, table, own);
+    own.reset();
+    torch.change(part, &mask);
+    result = summed(torch, TensorCall::split_embedding, part);
+  }
+  if (!node) return result;
+  table.layout = Layout::contiguous({rows, weight.size(1)});
+  node->backward = [&torch, kept = torch.save(ids), table](Tensors& gradients) {
+    return Tensors{embedding_gradient(torch, kept.get(), table, gradients[0])};
+  };
+  return Autograd::connected(result, node);
+}
+
 // ---- cross-entropy ----------------------------------------------------------------------------------------
 
 namespace {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "planner/question/framework.h"
+#include "planner/sharding/plan_split.h"
 
 namespace zplan::symbolic {
 
@@ -68,9 +69,17 @@ class Flagged {
 }  // namespace
 
 Tensor hooked_logits(Program& p, const Tensor& logits) {
-  const bool is_unit = p.training.fsdp_wraps_ends.value_or(p.strategy.layout.context > 1);
+  const bool is_apart = !follows_plan(p) || !p.shape().tied_embeddings;
+  const bool is_unit = zplan::wraps_ends(p.training, p.strategy) && is_apart;
   return is_unit ? tapped(p, logits, Event::Kind::enter_backward, kHeadUnit) : logits;
 }
+
+Tensor hooked_hidden(Program& p, const Tensor& hidden) {
+  const bool is_unit = follows_plan(p) && p.shape().tied_embeddings;
+  return is_unit ? tapped(p, hidden, Event::Kind::enter_backward, kHeadUnit) : hidden;
+}
+
+bool follows_plan(const Program& p) { return zplan::follows_plan(p.training, p.strategy); }
 
 bool hooks_modules(const Program& p) { return !p.in_leaf && gathers_at_modules(p.training, p.strategy); }
 

@@ -152,6 +152,11 @@ struct ModuleCall {
                             const std::function<Tensor(const Tensor&)>& call);
 /// Returns `logits`; when their gradient arrives, FSDP2's unit of the head prepares for its backward.
 [[nodiscard]] Tensor hooked_logits(Program& p, const Tensor& logits);
+/// Returns the last hidden states; when their gradient arrives, FSDP2's unit of final norm and tied embedding
+/// prepares, where transformers shards the model.
+[[nodiscard]] Tensor hooked_hidden(Program& p, const Tensor& hidden);
+/// True if tensor-parallel ranks divide layers as DTensors, by transformers' tp_plan.
+[[nodiscard]] bool follows_plan(const Program& p);
 /// True if norms, rotary embeddings and gated activations are timed as one kernel each. Liger's Trainer
 /// option enables them together with its fused loss. Source: linkedin/Liger-Kernel
 /// transformers/monkey_patch.py (rope, rms_norm, swiglu and fused_linear_cross_entropy are on by default).

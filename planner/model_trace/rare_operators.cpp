@@ -272,6 +272,14 @@ Tensor gradient_by_sorting(Autograd& torch, std::int64_t tokens, const Tensor& w
 
 }  // namespace
 
+Tensor embedding_gradient(Autograd& torch, const Tensor& ids, const Tensor& table, const Tensor& gradient) {
+  constexpr std::int64_t kUnsorted = 3072;  // up to here one kernel adds rows where they belong
+  const DType type = gradient.type;
+  if (ids.elements() > kUnsorted) return gradient_by_sorting(torch, ids.elements(), table, type);
+  torch.change(gradient, &gradient);  // as many rows are read, added to and written
+  return torch.make(Layout::contiguous(table.layout.sizes), type);
+}
+
 Tensor embedding(Autograd& torch, const Tensor& weight, const Tensor& ids) {
   const auto node = torch.node({&weight});
   Saved kept;
@@ -282,12 +290,7 @@ Tensor embedding(Autograd& torch, const Tensor& weight, const Tensor& ids) {
   torch.read_only(ids.bytes() + result.bytes());  // as many rows of the table
   if (!node) return result;
   node->backward = [&torch, kept, table = weight.detached()](Tensors& gradients) {
-    constexpr std::int64_t kUnsorted = 3072;  // up to here one kernel adds rows where they belong
-    const Tensor held = kept.get();
-    const DType type = gradients[0].type;
-    if (held.elements() > kUnsorted) return Tensors{gradient_by_sorting(torch, held.elements(), table, type)};
-    torch.change(gradients[0], &gradients[0]);  // as many rows are read, added to and written
-    return Tensors{torch.make(Layout::contiguous(table.layout.sizes), type)};
+    return Tensors{embedding_gradient(torch, kept.get(), table, gradients[0])};
   };
   return Autograd::connected(result, node);
 }

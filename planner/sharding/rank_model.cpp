@@ -4,6 +4,7 @@
 #include <array>
 
 #include "planner/question/framework.h"
+#include "planner/sharding/plan_split.h"
 
 namespace zplan {
 
@@ -71,7 +72,7 @@ class Collector {
 
   void base(const Tensor& tensor, int layer) {
     const bool trainable = trains(training_, tensor, layer);
-    const Elements here = elements_on_rank(tensor, ranks_, rank_);
+    const Elements here = elements_on_rank(training_, tensor, ranks_, rank_);
     const bool packed = is_packed(training_, tensor);
     const Bytes size = packed ? packed_size(training_.quantization, here, tensor.linear->out_features)
                               : here * (trainable ? unpacked_size() : frozen_size());
@@ -87,7 +88,7 @@ class Collector {
     if (!trainable) model_.frozen += here, model_.frozen_size += size;
   }
   void adapter(const Tensor& tensor, int layer, bool trains) {
-    const Elements here = elements_on_rank(tensor, ranks_, rank_);
+    const Elements here = elements_on_rank(training_, tensor, ranks_, rank_);
     const Bytes element = is_saved_copy(tensor) ? copy_size() : adapter_size(training_);
     const Bytes size = here * element;
     add(tensor, {.elements = here, .layer = layer, .trainable = trains, .stored = size, .added = true});
@@ -95,21 +96,27 @@ class Collector {
   }
   /// Adds a tensor of the model of values, which trains whole, in the type of the policy's weights.
   void value(const Tensor& tensor, int layer) {
-    const Elements here = elements_on_rank(tensor, ranks_, rank_);
+    const Elements here = elements_on_rank(training_, tensor, ranks_, rank_);
     add(tensor, {.elements = here, .layer = layer, .stored = here * unpacked_size(), .of_values = true});
   }
   RankModel take() { return std::move(model_); }
 
  private:
+  /// Returns the first dimension of the rank's part: a matrix divided by columns has fewer rows, one that is
+  /// divided by rows, and a stack of experts, which is divided by width, all of them.
+  [[nodiscard]] std::int64_t rows_of(const Tensor& tensor, Elements here) const {
+    const TensorParallelSplit split = split_of(training_, tensor);
+    const bool divides_rows = ranks_ > 1 && tensor.shape.size() <= 2 &&
+                              split != TensorParallelSplit::replicated && split != TensorParallelSplit::row;
+    const std::int64_t rows = tensor.shape.front();
+    return divides_rows ? here.value / (tensor.elements().value / rows) : rows;
+  }
   void add(const Tensor& tensor, RankTensor here) {
     if (here.elements.value == 0) return;
     here.role = tensor.role;
     here.idle = tensor.idle && here.trainable;
-    here.divided = ranks_ > 1 && tensor.split != TensorParallelSplit::replicated;
-    const bool divides_rows = here.divided && tensor.split != TensorParallelSplit::row;
-    if (!tensor.shape.empty())
-      here.rows = divides_rows ? here.elements.value / (tensor.elements().value / tensor.shape.front())
-                               : tensor.shape.front();
+    here.divided = ranks_ > 1 && split_of(training_, tensor) != TensorParallelSplit::replicated;
+    if (!tensor.shape.empty()) here.rows = rows_of(tensor, here.elements);
     if (tensor.shape.size() > 1) here.columns = tensor.shape.back();
     if (tensor.linear) here.copies = tensor.linear->copies;
     here.tied = ties_ && tensor.role == TensorRole::token_embedding;

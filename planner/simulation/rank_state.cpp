@@ -204,8 +204,10 @@ void RankState::refill_batches(std::int64_t times) {
 }
 
 void RankState::count_tokens() {
-  exchange(call_of(Group::data, Operation::all_gather, Elements(in().strategy.layout.gradient_ranks()),
-                   Bytes(8), "token counts", "int64"),
+  const ParallelLayout& layout = in().strategy.layout;
+  const Group group = layout.tensor > 1 ? Group::world : Group::data;
+  exchange(call_of(group, Operation::all_gather, Elements(process_group(layout, group).size), Bytes(8),
+                   "token counts", "int64"),
            -1);
 }
 

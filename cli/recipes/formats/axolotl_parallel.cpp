@@ -102,8 +102,16 @@ RecipeOptions tensor_parallel(const RecipePlace& place) {
   const std::string degree = place.scalar();
   if (degree.empty() || degree == "1") return {};
   if (!place.other("deepspeed").empty()) return {{"--tp", degree}};
+  if (shards(place)) {
+    place.not_planned(
+        "axolotl 0.19 stops at tensor parallelism beside FSDP2 (accelerate 1.13 imports ReplicateParallel, "
+        "which "
+        "transformers 5.16 has no more): planned as transformers' own, DistributedConfig(tp_size, "
+        "fsdp_size)");
+    return {{"--tp", degree}};
+  }
   place.not_planned(
-      "tensor parallelism beside FSDP2: each GPU is planned with whole layers, which take more");
+      "tensor parallelism without FSDP2: each GPU is planned with whole layers, which take more");
   return {};
 }
 

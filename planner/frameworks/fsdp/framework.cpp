@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/frameworks/fsdp/fsdp_run.h"
+#include "planner/frameworks/fsdp/tensor_plan.h"
 #include "planner/frameworks/launch/accelerate_config.h"
 #include "planner/frameworks/launch/launch.h"
 #include "planner/frameworks/torch_rules.h"
@@ -14,6 +15,7 @@
 #include "planner/plan/plan.h"
 #include "planner/question/question.h"
 #include "planner/sharding/optimizer_state.h"
+#include "planner/sharding/plan_split.h"
 #include "planner/sharding/shard.h"
 #include "planner/simulation/host_tally.h"
 #include "planner/simulation/player.h"
@@ -79,16 +81,23 @@ void check_fsdp(const Model& model, const Training& training, const Strategy& s,
   check_torch(training, s, reasons);
   check_ulysses(model, training, s, reasons);
   check_context_parallel(model, training, s, reasons);
+  check_tensor_plan(model, training, s, reasons);
   if (s.offload_optimizer == OffloadDevice::none && s.offload_parameters == OffloadDevice::none) return;
   if (s.offload_parameters != OffloadDevice::cpu || s.offload_optimizer == OffloadDevice::nvme)
     reasons.emplace_back("FSDP2 offloads parameters, gradients and optimizer states to the host together");
   check_offloaded_optimizer(training, reasons);
 }
 
-Reasons fsdp_warnings(const Training&) {
-  return {
-      "FSDP2 is planned with one group for embedding, final norm and head together: accelerate 1.15 wraps "
-      "them apart, which gathers less at one time; not counted: what a checkpoint of the full state gathers"};
+Reasons fsdp_strategy_warnings(const Training& training, const Strategy& s) {
+  Reasons warnings;
+  if (!follows_plan(training, s))
+    warnings.emplace_back(
+        "FSDP2 is planned with one group for embedding, final norm and head together: accelerate 1.15 wraps "
+        "them apart, which gathers less at one time; not counted: what a checkpoint of the full state "
+        "gathers");
+  for (std::string& each : ulysses_warnings(training, s)) warnings.push_back(std::move(each));
+  for (std::string& each : tensor_plan_warnings(s)) warnings.push_back(std::move(each));
+  return warnings;
 }
 
 std::optional<std::string> fsdp_replication(const Plan& plan, const Question&) {
@@ -180,6 +189,7 @@ Launch fsdp_launch(const Plan& plan, const Question& question, const std::string
   const Words reshard{"--parallelism.fsdp_reshard_after_forward", s.zero_stage == 3 ? "always" : "never"};
   const std::string swift = swift_line(plan, question, {.sharding = {"--fsdp", swift_fsdp(plan)}});
   if (s.layout.sequence > 1) return {.swift = swift};  // no other trainer exchanges tokens for heads
+  if (s.layout.tensor > 1) return {.accelerate = join(words)};
   return {.swift = swift,
           .accelerate = join(words),
           .torchtitan = torchtitan_line(plan, question, {s.layout.replicate, s.layout.shard}, reshard)};
@@ -228,8 +238,8 @@ const FrameworkSpec& fsdp_spec() {
       .check = check_fsdp,
       .sharding_name =
           [](const Strategy& s) { return std::string(s.zero_stage == 3 ? "fsdp" : "fsdp+no-reshard"); },
-      .warnings = fsdp_warnings,
-      .strategy_warnings = ulysses_warnings,
+      .warnings = [](const Training&) { return Reasons{}; },
+      .strategy_warnings = fsdp_strategy_warnings,
       .replication = fsdp_replication,
       .shard = fsdp_rank_shard,
       .slices = [](const RankModel&, const Training&, const Strategy&) { return std::vector<Slice>{}; },

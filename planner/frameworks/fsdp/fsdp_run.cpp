@@ -15,6 +15,7 @@ FsdpRun::FsdpRun(RankState& state)
       optimized_(optimizer_tensors(state.in().rank, state.in().training, state.in().strategy)) {
   for (std::size_t i = 0; i < state.tensors().size(); ++i)
     add_to(groups_, state.tensors()[i], i, wraps_embedding());
+  if (doubles_embedding()) double_embedding();
   if (!has_reference()) return;
   const std::vector<RankTensor>& compared = state.in().rank.compared;
   const bool embeds = wraps_ends() && !reference_shape().tied_embeddings;
@@ -44,13 +45,46 @@ void FsdpRun::add_to(std::vector<ParameterGroup>& groups, const RankTensor& tens
                               .computed = casts ? Bytes(2) : stored});
 }
 
+/// The head is in transformers' plan, and is tied to the embedding behind fully_shard: both units hold the
+/// one shard, gather it and reduce a gradient of their own. Source: transformers 5.23 distributed/fsdp.py
+/// _resolve_tied_embed_lm_head_plan; whole steps traced (tests/reference/fsdp_tp).
+void FsdpRun::double_embedding() {
+  for (Parameter& each : root().parameters) {
+    if (!state_.tensors()[each.tensor].tied) continue;
+    tied_head_.parameters.push_back(each);
+    each.looks_up = true;
+  }
+}
+
+/// transformers reduces in fp32 under fsdp_mixed_precision. Source: transformers 5.23 distributed/fsdp.py
+/// _get_fsdp_policy_kwargs.
 Bytes FsdpRun::reduced_size(const Parameter& parameter) const {
-  const bool widens = in().training.fsdp_reduces_fp32 && parameter.stored > parameter.computed;
+  const bool widens = (in().training.fsdp_reduces_fp32 || by_plan()) && parameter.stored > parameter.computed;
   return widens ? Bytes(4) : parameter.computed;
 }
 
+bool FsdpRun::has_unsummed_gradient(const Parameter& parameter) const {
+  return parameter.looks_up ? parameter.gradient != Device::kNone : state_.has_gradient(parameter.tensor);
+}
+
 bool FsdpRun::has_gradient(const Parameter& parameter) const {
-  return parameter.summed != Device::kNone || state_.has_gradient(parameter.tensor);
+  return parameter.summed != Device::kNone || has_unsummed_gradient(parameter);
+}
+
+void FsdpRun::release_gradient(Parameter& parameter) {
+  if (parameter.looks_up) return device_.release(parameter.gradient);
+  state_.release_gradient(parameter.tensor);
+}
+
+/// Of a tied embedding the head's gradient comes first in each micro-step.
+void FsdpRun::gradient(std::size_t tensor, Device::Block block) {
+  const auto embedding = std::ranges::find_if(
+      root().parameters, [&](const Parameter& each) { return each.looks_up && each.tensor == tensor; });
+  const bool is_tied = embedding != root().parameters.end();
+  if (!is_tied || !std::exchange(head_arrived_, true)) return state_.take_gradient(tensor, block);
+  if (embedding->gradient != Device::kNone) return device_.release(block);  // added in place
+  device_.rename(block, Term::gradients);
+  embedding->gradient = block;
 }
 
 // ---- parameters -------------------------------------------------------------------------------------------
@@ -181,8 +215,10 @@ void FsdpRun::begin_forward(const Slot& slot) {
   in_backward_ = false;
   if (slot.first() && counts_trainer()) state_.count_tokens();
   ParameterGroup& first = wraps_embedding() ? embedding() : root();
-  gather(first);
-  copy_out(first, true);
+  for (ParameterGroup* each : {&tied_head_, &first}) {
+    gather(*each);
+    copy_out(*each, true);
+  }
 }
 
 void FsdpRun::section(int layer, bool backward) {
@@ -275,9 +311,38 @@ void FsdpRun::before_backward(std::size_t group) {
     gather(embedding());
 }
 
+/// DTensor makes the gradient of a lookup's whole table on every tensor-parallel rank.
+bool FsdpRun::has_whole_gradient(const Parameter& parameter) const {
+  if (!by_plan() || &parameter == tied_head_.parameters.data()) return false;
+  return state_.tensors()[parameter.tensor].role == TensorRole::token_embedding;
+}
+
+/// Keeps the rank's rows of such a gradient. Source: torch 2.11 distributed/fsdp/_fully_shard/_fsdp_param.py
+/// _get_grad_inner_tensor.
+void FsdpRun::divide_whole_gradients(ParameterGroup& group) {
+  for (Parameter& each : group.parameters) {
+    if (!has_whole_gradient(each) || !has_gradient(each)) continue;
+    const bool is_summed = each.summed != Device::kNone;
+    const Bytes element = is_summed ? reduced_size(each) : each.computed;
+    const Device::Block own =
+        device_.allocate(Term::gradients, state_.tensors()[each.tensor].elements * element);
+    if (is_summed) {
+      device_.release(each.summed);
+      each.summed = own;
+      continue;
+    }
+    release_gradient(each);
+    if (each.looks_up)
+      each.gradient = own;
+    else
+      state_.take_gradient(each.tensor, own);
+  }
+}
+
 void FsdpRun::after_backward(ParameterGroup& group) {
   for (Parameter& each : group.parameters)
-    if (each.summed != Device::kNone) state_.release_gradient(each.tensor);  // added to the sum
+    if (each.summed != Device::kNone) release_gradient(each);  // added to the sum
+  if (reduces()) divide_whole_gradients(group);
   reshard(group);
   if (reduces())
     reduce(group);
@@ -288,10 +353,11 @@ void FsdpRun::after_backward(ParameterGroup& group) {
 /// Without reduction a gradient stays whole, in the type that it would be reduced in.
 void FsdpRun::keep_sums(ParameterGroup& group) {
   for (Parameter& each : group.parameters) {
-    if (!state_.has_gradient(each.tensor) || reduced_size(each) == each.computed) continue;
-    each.summed =
-        device_.allocate(Term::fp32_gradients, state_.tensors()[each.tensor].elements * reduced_size(each));
-    state_.release_gradient(each.tensor);
+    if (!has_unsummed_gradient(each) || reduced_size(each) == each.computed) continue;
+    const std::int64_t copies = has_whole_gradient(each) ? in().strategy.layout.tensor : 1;
+    const Elements whole = state_.tensors()[each.tensor].elements * copies;
+    each.summed = device_.allocate(Term::fp32_gradients, whole * reduced_size(each));
+    release_gradient(each);
   }
 }
 
@@ -322,6 +388,11 @@ void FsdpRun::reduce(ParameterGroup& group) {
   if (ranks() > 1) with_gradient.pop_back();
   release_gradients(group, std::move(with_gradient));
   Device::Block reduced = device_.allocate(Term::gradient_partition, shards * element, kReduce);
+  if (defers_replicas() && keeps_partial(group, reduced)) {
+    release_gradients(group, {held});
+    last_reduced_ = input;
+    return;
+  }
   if (replicates())
     reduced_ = state_.issue(reduced_, Operation::all_reduce, shards, element, "gradients",
                             in().strategy.layout.replicate, {}, ranks());
@@ -336,11 +407,21 @@ void FsdpRun::reduce(ParameterGroup& group) {
   last_reduced_ = input;
 }
 
+/// Keeps what a micro-step before the last reduced within a replica; adds it to the last one's. Source: torch
+/// 2.11 distributed/fsdp/_fully_shard/_fsdp_collectives.py foreach_reduce.
+bool FsdpRun::keeps_partial(ParameterGroup& group, Device::Block reduced) {
+  const bool is_first = group.partial == Device::kNone;
+  if (!last_micro_step_ && is_first) group.partial = reduced;
+  if (!last_micro_step_ && !is_first) device_.release(reduced);
+  if (last_micro_step_) device_.release(group.partial);
+  return !last_micro_step_;
+}
+
 void FsdpRun::release_gradients(ParameterGroup& group, std::vector<std::size_t> parameters) {
   for (; !parameters.empty(); parameters.pop_back()) {
     Parameter& each = group.parameters[parameters.back()];
     device_.release(each.summed);
-    state_.release_gradient(each.tensor);
+    release_gradient(each);
   }
 }
 
@@ -378,6 +459,7 @@ void FsdpRun::drop_reduced(Device::Block reduced, bool all_reduced) {
 }
 
 void FsdpRun::end_backward(const Slot& /*unused*/) {
+  if (doubles_embedding()) after_backward(tied_head_);
   after_backward(wraps_embedding() ? embedding() : root());
   state_.wait(reduced_);
   device_.release(last_reduced_);
@@ -386,17 +468,35 @@ void FsdpRun::end_backward(const Slot& /*unused*/) {
 
 void FsdpRun::step(bool first) {
   is_first_backward_ = true;
-  if (counts_trainer() && ranks() > 1)  // DTensor's norm of all parameters' norms
-    state_.wait(state_.issue(state_.clock().computed(), Operation::all_reduce,
-                             Elements(static_cast<std::int64_t>(optimized_.size())), Bytes(4),
-                             "gradient norm", ranks()));
+  if (counts_trainer()) sum_norms();
   if (offloads() || in().training.steps_in_backward) return;
   clip_gradient_norm(device_, optimized_);
   optimizer_step(device_, in().training, optimized_, first);
   if (!in().training.zeroes_behind_forward) zero_gradients();
 }
 
+/// DTensor's norm of all parameters' norms; where some are divided by tensor-parallel ranks and some not, one
+/// for each mesh, a call for each of its dimensions. Source: transformers 5.23 trainer.py
+/// _mixed_mesh_grad_norm.
+void FsdpRun::sum_norms() {
+  const auto& tensors = state_.tensors();
+  const auto trained = std::ranges::count_if(tensors, [](const RankTensor& each) { return each.trainable; });
+  const auto divided =
+      std::ranges::count_if(tensors, [](const RankTensor& each) { return each.trainable && each.divided; });
+  const Bytes element = by_plan() ? optimized_.front().element : Bytes(4);
+  const auto sum = [&](std::int64_t norms, Over over) {
+    if (norms > 0 && over.ranks > 1)
+      state_.wait(state_.issue(state_.clock().computed(), Operation::all_reduce, Elements(norms), element,
+                               "gradient norm", over));
+  };
+  if (!by_plan()) return sum(static_cast<std::int64_t>(optimized_.size()), ranks());
+  sum(divided, ranks());
+  sum(divided, {Group::tensor, in().strategy.layout.tensor});
+  sum(trained - divided, ranks());
+}
+
 void FsdpRun::zero_gradients() {
+  device_.release(tied_head_.gradients);
   for (ParameterGroup& group : groups_) device_.release(group.gradients);
 }
 

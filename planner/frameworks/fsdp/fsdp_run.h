@@ -5,6 +5,7 @@
 // distributed/fsdp/_fully_shard/{_fsdp_param_group,_fsdp_collectives,_fsdp_param,_fsdp_state}.py; compared
 // with allocator traces of whole steps (docs/fsdp.md).
 
+#include "planner/sharding/plan_split.h"
 #include "planner/simulation/rank_state.h"
 
 namespace zplan {
@@ -15,10 +16,10 @@ class FsdpRun {
 
   void initialise();
   void begin_forward(const Slot& slot);
-  void begin_backward(const Slot& slot) { last_micro_step_ = slot.last; }
+  void begin_backward(const Slot& slot) { last_micro_step_ = slot.last, head_arrived_ = false; }
   void section(int layer, bool backward);
   void phase(Phase phase);
-  void gradient(std::size_t tensor, Device::Block block) { state_.take_gradient(tensor, block); }
+  void gradient(std::size_t tensor, Device::Block block);
   void module(const Event& event, int layer);
   void reference(std::int32_t index);
   void end_backward(const Slot& slot);
@@ -34,11 +35,16 @@ class FsdpRun {
     Bytes stored, computed;    ///< of one element: in the shard, gathered
     Device::Block whole{-1};   ///< gathered
     Device::Block summed{-1};  ///< its whole gradient, summed up in the type of the reduction
+    /// A tied embedding that the head's unit gathers and reduces too (by_plan): this is the embedding, whose
+    /// own gradient is `gradient`; the head's is RankState's.
+    bool looks_up{};
+    Device::Block gradient{-1};
   };
   struct ParameterGroup {
     std::vector<Parameter> parameters;
     Device::Block gathered{-1};   ///< the all-gather's output, not yet copied out
     Device::Block gradients{-1};  ///< reduced, flat
+    Device::Block partial{-1};    ///< reduced within a replica, until the replicas sum
     bool is_gathered{}, is_whole{};
     Instant arrives;  ///< when its all-gather is through
   };
@@ -49,24 +55,39 @@ class FsdpRun {
   [[nodiscard]] bool replicates() const { return in().strategy.layout.replicate > 1; }
   [[nodiscard]] bool offloads() const { return in().strategy.offload_parameters != OffloadDevice::none; }
   [[nodiscard]] bool reshards_after_forward() const { return in().strategy.zero_stage == 3; }
-  [[nodiscard]] bool reduces() const { return last_micro_step_ || in().training.syncs_each_micro_step; }
+  [[nodiscard]] bool reduces() const {
+    return last_micro_step_ || in().training.syncs_each_micro_step || defers_replicas();
+  }
+  /// True if transformers shards the model, tensor-parallel ranks included, as it loads it. Source:
+  /// transformers 5.23 distributed/fsdp.py apply_fully_sharded_data_parallelism.
+  [[nodiscard]] bool by_plan() const { return in().strategy.layout.tensor > 1; }
+  /// True if all micro-steps but the last leave out the all-reduce among replicas alone. Source: transformers
+  /// 5.23 trainer.py _defer_fsdp_gradient_reduction.
+  [[nodiscard]] bool defers_replicas() const { return by_plan() && replicates(); }
+  /// True if a tied embedding is in two units: the head's by itself, and that of final norm and embedding.
+  [[nodiscard]] bool doubles_embedding() const { return by_plan() && in().model.shape.tied_embeddings; }
   [[nodiscard]] ParameterGroup& root() { return groups_.back(); }
   /// True if units are accelerate's: final norm and head in the root's place, whole until the backward, and
   /// an untied embedding by itself.
-  [[nodiscard]] bool wraps_ends() const {
-    return in().training.fsdp_wraps_ends.value_or(in().strategy.layout.context > 1);
-  }
+  [[nodiscard]] bool wraps_ends() const { return zplan::wraps_ends(in().training, in().strategy); }
   [[nodiscard]] bool wraps_embedding() const { return wraps_ends() && !in().model.shape.tied_embeddings; }
   [[nodiscard]] std::size_t layers() const { return in().model.inventory.layers.size(); }
   [[nodiscard]] ParameterGroup& embedding() { return groups_[layers()]; }
   /// True if the Trainer's own collectives count: token counts, and the norm of sharded gradients.
   [[nodiscard]] bool counts_trainer() const {
-    return in().training.fsdp_wraps_ends.has_value() || in().strategy.layout.context > 1;
+    return in().training.fsdp_wraps_ends.has_value() || wraps_ends();
   }
   [[nodiscard]] Bytes reduced_size(const Parameter& parameter) const;
   /// Returns the bytes of an element in the group's all-gather.
   [[nodiscard]] Bytes sent_as(const ParameterGroup& group) const;
   [[nodiscard]] bool has_gradient(const Parameter& parameter) const;
+  [[nodiscard]] bool has_unsummed_gradient(const Parameter& parameter) const;
+  void release_gradient(Parameter& parameter);
+  /// True if the parameter's gradient is that of the whole vocabulary until it is reduced.
+  [[nodiscard]] bool has_whole_gradient(const Parameter& parameter) const;
+  void divide_whole_gradients(ParameterGroup& group);
+  /// Makes the unit of a tied head.
+  void double_embedding();
 
   /// Adds a tensor, which is number `index` of its list, to the group that it is of. `embeds`: the embedding
   /// is a group by itself, before the root's.
@@ -96,7 +117,9 @@ class FsdpRun {
   void keep_sums(ParameterGroup& group);
   void reduce(ParameterGroup& group);
   void release_gradients(ParameterGroup& group, std::vector<std::size_t> parameters);
+  [[nodiscard]] bool keeps_partial(ParameterGroup& group, Device::Block reduced);
   void take_reduced(ParameterGroup& group, Device::Block reduced, bool all_reduced);
+  void sum_norms();
   void drop_reduced(Device::Block reduced, bool all_reduced);
   void step_group(const ParameterGroup& group);
   void zero_gradients();
@@ -104,6 +127,8 @@ class FsdpRun {
   RankState& state_;
   Device& device_;
   std::vector<ParameterGroup> groups_;            ///< the layers', the root's
+  ParameterGroup tied_head_;                      ///< the head's where doubles_embedding()
+  bool head_arrived_{};                           ///< its gradient has, in this micro-step
   std::vector<ParameterGroup> reference_groups_;  ///< of the frozen model, as groups_
   int reference_layer_{-1};                       ///< of the reference, whose forward runs
   bool scores_{};                                 ///< that forward is the policy's own

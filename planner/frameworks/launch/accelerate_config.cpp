@@ -8,6 +8,7 @@
 #include "planner/plan/plan.h"
 #include "planner/question/framework.h"
 #include "planner/question/question.h"
+#include "planner/sharding/plan_split.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {
@@ -50,6 +51,17 @@ void write(const Json& object, const std::string& indent, std::string& out) {
     }
 }
 
+/// What transformers sharded as it loaded it needs no plugin: the degrees tell accelerate which ranks share a
+/// batch. Replicas are data-parallel ranks, as the Trainer counts them. Source: transformers 5.23 trainer.py
+/// create_accelerator_and_postprocess.
+Json degrees_of_plan(Json config, const ParallelLayout& layout) {
+  config.erase("fsdp_config");
+  config["distributed_type"] = "MULTI_GPU";
+  config["parallelism_config"] = {{"parallelism_config_dp_shard_size", layout.data_ranks()},
+                                  {"parallelism_config_tp_size", layout.tensor}};
+  return config;
+}
+
 }  // namespace
 
 std::string_view mixed_precision(const Plan& plan, const Training& training) {
@@ -67,6 +79,8 @@ Json accelerate_config(const Plan& plan, const Question& question) {
                  {"num_processes", cluster.gpus},
                  {"machine_rank", 0},
                  {"fsdp_config", fsdp_section(plan.strategy, question.training)}};
+  if (follows_plan(question.training, plan.strategy))
+    return degrees_of_plan(std::move(config), plan.strategy.layout);
   if (plan.strategy.layout.replicate > 1)
     config["parallelism_config"] = {{"parallelism_config_dp_replicate_size", plan.strategy.layout.replicate},
                                     {"parallelism_config_dp_shard_size", plan.strategy.layout.shard}};
@@ -109,11 +123,32 @@ void add_packed_notes(const Plan& plan, const Question& question, std::vector<st
       "fsdp_offload_params keeps packed shards in host memory; their quant state stays on the GPU");
 }
 
+/// The script's part where transformers divides and shards the model. Source: transformers 5.23
+/// distributed/configuration_utils.py DistributedConfig; accelerate 1.15 accelerator.py _prepare_tp.
+std::vector<std::string> plan_notes(const Plan& plan, const Training& training) {
+  const ParallelLayout& layout = plan.strategy.layout;
+  const bool mixed = training.master_weights && training.precision != Precision::fp32;
+  const bool wide = mixed || training.precision == Precision::fp32;
+  const std::string replicas =
+      layout.replicate > 1 ? fmt::format("dp_replicate_size={}, ", layout.replicate) : "";
+  return {
+      fmt::format("transformers shards the model as it loads it: from_pretrained(..., dtype=torch.{}, "
+                  "distributed_config=DistributedConfig(tp_size={}, fsdp_size={}, {}"
+                  "fsdp_mixed_precision={}))",
+                  wide ? "float32" : "bfloat16", layout.tensor, layout.shard, replicas,
+                  mixed ? "True" : "False"),
+      "accelerate's config has no FSDP: its own tensor parallelism beside FSDP2 (accelerate 1.15) stops with "
+      "transformers 5.23 (ImportError: cannot import name 'ReplicateParallel')"};
+}
+
 std::vector<std::string> script_notes(const Plan& plan, const Question& question, bool fsdp) {
   std::vector<std::string> notes;
   const Training& training = question.training;
   const Strategy& s = plan.strategy;
   if (fsdp && shards_packed(training)) add_packed_notes(plan, question, notes);
+  const bool by_plan = follows_plan(training, s);
+  if (by_plan) notes = plan_notes(plan, training);
+  fsdp = fsdp && !by_plan;
   if (fsdp && s.checkpointing == Checkpointing::full)
     notes.emplace_back(
         "activation checkpointing is the config's (fsdp_activation_checkpointing): leave "
@@ -132,7 +167,7 @@ std::vector<std::string> script_notes(const Plan& plan, const Question& question
     notes.emplace_back(
         "selective checkpointing is the training script's: torch.utils.checkpoint with a policy that "
         "saves matrix products and attention");
-  if (training.method == Method::full && training.precision != Precision::fp32)
+  if (training.method == Method::full && training.precision != Precision::fp32 && !by_plan)
     notes.push_back(training.master_weights && fsdp
                         ? std::string("accelerate makes fp32 weights of the model's before it shards them")
                         : fmt::format("load the model in {}", training.master_weights

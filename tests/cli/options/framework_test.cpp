@@ -95,6 +95,38 @@ TEST(FrameworkOption, ReplicasAreCopiesOfWhatIsSharded) {
   EXPECT_THAT(refused.err, HasSubstr("replicas do not divide"));
 }
 
+// transformers divides layers and shards what each rank has of them; accelerate's config names the degrees.
+TEST(FrameworkOption, FsdpShardsWhatTensorParallelRanksHold) {
+  const std::string question =
+      "--model 8B --gpus 8 --mem 80 --framework fsdp --zero 3 --offload none --micro-batch 1 --tp ";
+  const json divided = report(question + "2"), both = report(question + "2 --dp-replicate 2");
+  const json& plan = plan_of(divided, "tp2+fsdp");
+  EXPECT_EQ(plan.at("strategy").at("tensor_parallel"), 2);
+  EXPECT_EQ(plan.at("strategy").at("data_parallel"), 4);
+  const json& config = divided.at("fsdp_config");
+  EXPECT_EQ(config.at("distributed_type"), "MULTI_GPU");
+  EXPECT_FALSE(config.contains("fsdp_config"));
+  EXPECT_EQ(config.at("parallelism_config").at("parallelism_config_tp_size"), 2);
+  EXPECT_EQ(config.at("parallelism_config").at("parallelism_config_dp_shard_size"), 4);
+  EXPECT_THAT(divided.dump(), HasSubstr("DistributedConfig(tp_size=2, fsdp_size=4, fsdp_mixed_precision"));
+  EXPECT_THAT(both.dump(), HasSubstr("DistributedConfig(tp_size=2, fsdp_size=2, dp_replicate_size=2, "));
+  EXPECT_TRUE(plan_of(both, "tp2+fsdp+replicas2").is_object());
+}
+
+TEST(FrameworkOption, TensorParallelismBesideFsdpHasItsLimits) {
+  const std::string line = "--gpus 8 --mem 80 --framework fsdp --zero 3 --offload none ";
+  const auto refusal = [&](const std::string& more) {
+    const Result result = in_process(line + more);
+    EXPECT_EQ(result.status, kBadInput) << more;
+    return result.err;
+  };
+  EXPECT_THAT(refusal("--model 8B --tp 8"), HasSubstr("no dimension for FSDP to shard across"));
+  EXPECT_THAT(refusal("--model 8B --tp 4 --dp-replicate 2"), HasSubstr("cannot be used with pure data"));
+  EXPECT_THAT(refusal("--model 8B --tp 2 --method lora"), HasSubstr("shape is invalid"));
+  EXPECT_THAT(refusal("--model 8B --tp 2 --cp 2"), HasSubstr("ReplicateParallel"));
+  EXPECT_THAT(refusal("--model Qwen/Qwen2.5-0.5B --tp 4"), HasSubstr("2 key-value heads"));
+}
+
 TEST(FrameworkOption, EmitsYamlAndJsonWhereTheFileIsCalledSo) {
   const Folder folder;
   const std::vector<std::string> question =
@@ -120,7 +152,7 @@ TEST(FrameworkOption, OptionsOfDeepSpeedAreRefused) {
       EXPECT_THAT(result.err, HasSubstr("does nothing with --framework")) << option;
     }
   EXPECT_EQ(in_process("--model 8B --gpus 8 --mem 80 --framework torch --emit -").status, kBadInput);
-  EXPECT_EQ(in_process("--model 8B --gpus 8 --mem 80 --framework fsdp --tp 2").status, kBadInput);
+  EXPECT_EQ(in_process("--model 8B --gpus 8 --mem 80 --framework torch --tp 2").status, kBadInput);
   EXPECT_EQ(in_process("--model 8B --gpus 8 --mem 80 --framework fsdp --zero 1").status, kBadInput);
   EXPECT_EQ(in_process("--model 8B --gpus 8 --mem 80 --framework horovod").status, kBadInput);
 }
@@ -142,9 +174,9 @@ TEST(CompareFrameworks, SidesOfAContestKeepTheirNames) {
 }
 
 TEST(CompareFrameworks, WhatAFrameworkCannotIsSaid) {
-  const Result result = in_process("compare --model 8B --gpus 8 --mem 80 zero3 tp2+fsdp");
+  const Result result = in_process("compare --model 8B --gpus 8 --mem 80 zero3 tp2+ddp");
   EXPECT_EQ(result.status, kBadInput);
-  EXPECT_THAT(result.err, HasSubstr("tensor parallelism is planned for DeepSpeed's AutoTP alone"));
+  EXPECT_THAT(result.err, HasSubstr("tensor parallelism is planned for DeepSpeed's AutoTP and FSDP2"));
 }
 
 TEST(DeepSpeedVersion, DecidesWhatTheConfigSays) {
