@@ -185,9 +185,16 @@ void remark_on_node(Cluster& cluster) {
                     cluster.gpu.name));
 }
 
+/// More cards without peer-to-peer than one root complex has slots for stand in servers of two sockets.
+std::string usual_node(const Cluster& cluster) {
+  constexpr std::int64_t kOfOneRoot = 4;
+  const bool two_roots = cluster.gpu.usual_node == "pcie-no-p2p" && cluster.gpus_per_node > kOfOneRoot;
+  return two_roots ? "pcie-no-p2p-2x4" : cluster.gpu.usual_node;
+}
+
 void take_node(Cluster& cluster, const ClusterRequest& request, const HardwareProfiles& profiles) {
   const bool alone = cluster.gpus_per_node == 1;
-  const std::string usual = alone ? "single" : cluster.gpu.usual_node;
+  const std::string usual = alone ? "single" : usual_node(cluster);
   cluster.node = find_node(profiles, request.node.empty() ? usual : request.node);
   if (cluster.node.name == "single" && !alone)
     throw InputError("--node", fmt::format("\"single\", but {} GPUs per node", cluster.gpus_per_node),

@@ -31,6 +31,18 @@ namespace {
 /// GPUs that a node is built for, when its NICs are counted per GPU.
 constexpr std::int64_t kNodeGpus = 8;
 
+/// Two channels, which NCCL uses between GPUs without peer-to-peer, of 2 GB/s each: the middle of published
+/// machines. 2x A40 on slots of 24 GB/s and 2x RTX 2080 Ti on slots of 12 GB/s reach 4.0, 2x RTX 5090 on
+/// slots of 48 GB/s 2.3 (nccl-tests logs published on GitHub). Source of the channels: NCCL
+/// src/graph/search.cc (one ring, not doubled below 25 GB/s), src/graph/connect.cc (each used twice).
+constexpr BytesPerSecond kHostPath{2 * 2e9};
+/// The slowest of the nccl-tests logs published on GitHub.
+constexpr BytesPerSecond kSlowestHostPath{1.4e9};
+/// More cards than that stand on two sockets. What is left across them is as of peer-to-peer: 8 RTX 4090 on
+/// two sockets reach 20.6 of 24 GB/s (nccl-tests log published on GitHub).
+constexpr std::int64_t kOfOneRoot = 4;
+constexpr double kAcrossSockets = 20.6 / 24;
+
 bool in_pair(std::int64_t gpus) { return gpus <= 2; }
 
 /// A figure of one pair says nothing of rings that leave the pair, nor the other way round.
@@ -62,9 +74,18 @@ std::string_view link_name(Fabric fabric, std::int64_t gpus) {
   return nvlink ? "NVLink" : "PCIe";
 }
 
+std::string host_path_in_words(BytesPerSecond path, BytesPerSecond by_link) {
+  return fmt::format(
+      "assumed: {} of bus bandwidth through the host's memory, where published machines reach {} to {} "
+      "(--topology; zplan bench and zplan hardware import measure and take yours)",
+      format_rate(path), format_rate(slowest_host_path()), format_rate(by_link));
+}
+
 SourcedSpeed derived_inside(const Gpu& gpu, const Node& node, std::int64_t gpus) {
   const BytesPerSecond rate = link_rate(gpu, node, gpus);
-  const BytesPerSecond reached = rate * node.link_fraction;
+  const BytesPerSecond by_link = rate * node.link_fraction;
+  const BytesPerSecond reached = within_host_path(node, gpus, by_link);
+  if (reached < by_link) return {{reached, reached, node.latency}, host_path_in_words(reached, by_link)};
   return {{reached, reached, node.latency},
           fmt::format("derived: {} at {}, of which a ring reaches {}", link_name(node.fabric, gpus),
                       format_rate(rate), format_percent(node.link_fraction))};
@@ -95,6 +116,13 @@ double share_of_mesh(const Node& node, std::int64_t gpus) {
   return node.usual_gpus > 1 ? static_cast<double>(std::min(gpus, node.usual_gpus) - 1) /
                                    static_cast<double>(node.usual_gpus - 1)
                              : 1.0;
+}
+
+BytesPerSecond slowest_host_path() { return kSlowestHostPath; }
+
+BytesPerSecond within_host_path(const Node& node, std::int64_t gpus, BytesPerSecond by_link) {
+  if (node.fabric != Fabric::pcie_host) return by_link;
+  return std::min(by_link, kHostPath * (gpus > kOfOneRoot ? kAcrossSockets : 1));
 }
 
 SourcedSpeed speed_inside(const Gpu& gpu, const Node& node, std::int64_t gpus) {

@@ -26,13 +26,20 @@ struct SourcedSpeed {
 /// each other GPU: (gpus − 1) / (usual_gpus − 1).
 [[nodiscard]] double share_of_mesh(const Node& node, std::int64_t gpus);
 
+/// Returns what a ring of `gpus` in one node reaches of links that allow `by_link`: through the host's memory
+/// no more than NCCL's kernels copy through their few buffers there, whatever the slot. Source: NCCL
+/// src/transport/shm.cc; docs/hardware.md.
+[[nodiscard]] BytesPerSecond within_host_path(const Node& node, std::int64_t gpus, BytesPerSecond by_link);
+/// Returns the bus bandwidth through the host's memory of the slowest machine that published it.
+[[nodiscard]] BytesPerSecond slowest_host_path();
+
 /// Returns the speed of collectives of `gpus` GPUs inside one node, the first of:
 ///  1. node.measured;
 ///  2. the GPU's measured figure on this fabric whose number of GPUs is nearest by ratio (of a bridge, a
 ///  pair's
 ///     figure holds for pairs alone);
-///  3. link rate × node.link_fraction. The link rate is what NCCL's ring reaches: effective NVLink with a
-///  switch
+///  3. link rate × node.link_fraction, within the host path. The link rate is what NCCL's ring
+///  reaches: effective NVLink with a switch
 ///     or inside a bridged pair, the slower of NVLink and PCIe for rings that leave a pair, PCIe otherwise.
 ///     Source: NCCL src/graph/topo.h, topo.cc.
 [[nodiscard]] SourcedSpeed speed_inside(const Gpu& gpu, const Node& node, std::int64_t gpus);

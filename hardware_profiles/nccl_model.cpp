@@ -168,7 +168,8 @@ Group group_of(const Cluster& cluster, const Network* between, Operation operati
               .network = 0,
               .latency = 0};
   const BytesPerSecond rate = group.nvlink ? cluster.gpu.nvlink_effective : cluster.gpu.pcie_effective;
-  group.link = in_gigabytes(rate) * share_of_links(cluster.node, place);
+  group.link = in_gigabytes(
+      within_host_path(cluster.node, place.ranks_per_node(), rate * share_of_links(cluster.node, place)));
   if (cluster.node.measured) group.link = in_gigabytes(cluster.node.measured->all_gather);
   if (group.one_node()) return group;
   const Network& network = *between;

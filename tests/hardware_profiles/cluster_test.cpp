@@ -69,8 +69,8 @@ TEST(Slots, OneSwitchIsSharedByWhatGoesThroughTheHost) {
   behind_one.path = PciePath::pix, apart.path = PciePath::phb, narrow.path = PciePath::phb;
   narrow.pcie = PcieLink{3, 8};
   EXPECT_NEAR(inside(behind_one), 4.0e9, 0.5e9);
-  EXPECT_EQ(inside(apart), 2 * inside(behind_one));
-  EXPECT_EQ(inside(apart), 2 * inside(narrow));
+  EXPECT_EQ(inside(apart), 4.0e9);
+  EXPECT_EQ(inside(narrow), inside(behind_one));
   EXPECT_EQ(assemble(behind_one).host.gpus_on_uplink, 2);
 }
 
@@ -143,14 +143,17 @@ TEST(AssembleCluster, DoubtfulFiguresAreSaid) {
   EXPECT_THAT(assemble({.gpu = "h100", .gpus = 16}).assumptions, Contains(HasSubstr("usually hold 8")));
   EXPECT_THAT(assemble({.gpu = "4090", .gpus = 4, .node = "pcie"}).assumptions,
               Contains(HasSubstr("peer-to-peer")));
+  EXPECT_THAT(assemble({.gpu = "4090", .gpus = 4}).assumptions,
+              Contains(HasSubstr("published machines reach 1.40 GB/s to 14.4 GB/s")));
 }
 
 TEST(AssembleCluster, UsualNodeFollowsTheCard) {
   const std::vector<std::pair<std::string, std::string>> usual{
-      {"h100", "nvswitch"}, {"a100", "nvswitch"}, {"4090", "pcie-no-p2p"},       {"5090", "pcie-no-p2p"},
+      {"h100", "nvswitch"}, {"a100", "nvswitch"}, {"4090", "pcie-no-p2p-2x4"},   {"5090", "pcie-no-p2p-2x4"},
       {"l40s", "pcie"},     {"a40", "pcie"},      {"h100-nvl", "nvlink-bridge"}, {"gb200", "nvl72"}};
   for (const auto& [gpu, node] : usual) EXPECT_EQ(assemble({.gpu = gpu, .gpus = 8}).node.name, node) << gpu;
   EXPECT_EQ(assemble({.gpu = "4090"}).node.name, "single");
+  EXPECT_EQ(assemble({.gpu = "4090", .gpus = 4}).node.name, "pcie-no-p2p");
 }
 
 TEST(AssembleCluster, TakesAProfileByPath) {

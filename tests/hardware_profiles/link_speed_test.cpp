@@ -42,6 +42,7 @@ const std::vector<Published>& published() {
       {"L40S-48GB", 2, 2, "", "tcp", 8.1, 0, 0.05},            // 2x L40S, one per node, TCP
       {"A40-48GB", 2, 1, "nvlink-bridge", "", 47.5, 0, 0.05},  // 2x A40 bridged
       {"RTX-4090-24GB", 6, 1, "pcie", "", 24.6, 0, 0.20},      // tinygrad/open-gpu-kernel-modules README
+      {"A40-48GB", 2, 1, "pcie-no-p2p", "", 4.0, 0, 0.05},     // NVIDIA/nccl-tests issue 74
   };
   return logs;
 }
@@ -72,6 +73,20 @@ TEST(LinkSpeed, DerivedWhereNothingWasMeasured) {
   EXPECT_LT(a30.inside.all_gather, a30.gpu.pcie);
   const Cluster t4 = linked_cluster("t4", 4, 1, "pcie-no-p2p");
   EXPECT_LT(t4.inside.all_gather, linked_cluster("t4", 4, 1, "pcie").inside.all_gather);
+}
+
+/// NCCL copies through few buffers in host memory: a wider slot does not help, a narrower one binds.
+TEST(LinkSpeed, ThroughTheHostAsMuchAsItsPathAllows) {
+  const auto inside = [](const std::string& gpu, std::int64_t gpus, const std::string& node = "") {
+    return linked_cluster(gpu, gpus, 1, node).inside.all_gather;
+  };
+  EXPECT_EQ(inside("3090", 4), BytesPerSecond(4e9));
+  EXPECT_EQ(inside("5090", 4), inside("3090", 4));
+  EXPECT_NEAR(inside("3090", 8).value, 3.4e9, 0.1e9);  // on two sockets
+  const Node &through_host = find_node(built_in_profiles(), "pcie-no-p2p"),
+             &peers = find_node(built_in_profiles(), "pcie");
+  EXPECT_EQ(within_host_path(through_host, 4, BytesPerSecond(3e9)), BytesPerSecond(3e9));
+  EXPECT_EQ(within_host_path(peers, 4, BytesPerSecond(24e9)), BytesPerSecond(24e9));
 }
 
 /// A bridge joins two GPUs: a ring over more leaves the pair and is as slow as the slower link.
