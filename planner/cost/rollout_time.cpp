@@ -76,28 +76,51 @@ double steps_fed(const Training& training, const Strategy& strategy) {
 
 }  // namespace
 
-ChunkTime chunk_time(const Tape& prompt, const Tape& token, const ScoringTapes& scoring,
-                     const Training& training, const Cluster& cluster) {
+bool generates_itself(const Training& training) {
+  return trains_values(training) ||
+         (rolls_out(training) && training.rollout.engine == RolloutEngine::trainer);
+}
+
+ChunkTime chunk_time(const Tape& prompt, const Tape& token, const Training& training,
+                     const Cluster& cluster) {
   const KernelRates rates(cluster, training);
   const ForwardTime of_token = time_of(token, rates);
   return {.prompt = time_of(prompt, rates).taken(),
           .token_device = of_token.device,
           .token_host = of_token.host,
-          .scoring = time_of(scoring.reference, rates).taken() + time_of(scoring.values, rates).taken() +
-                     time_of(scoring.rewards, rates).taken()};
+          .scoring = {}};
 }
 
-/// torch.cat reads and writes all that is cached at each token, and attention reads it; scores are divided by
-/// the temperature, their probabilities drawn from, stacked, padded, and read once more when they are scored.
+ChunkTime chunk_time(const Tape& prompt, const Tape& token, const ScoringTapes& scoring,
+                     const Training& training, const Cluster& cluster) {
+  const KernelRates rates(cluster, training);
+  ChunkTime time = chunk_time(prompt, token, training, cluster);
+  time.scoring = time_of(scoring.reference, rates).taken() + time_of(scoring.values, rates).taken() +
+                 time_of(scoring.rewards, rates).taken();
+  return time;
+}
+
+ChunkTime chunk_time(const Model& model, const Training& training, const Strategy& strategy,
+                     const Cluster& cluster) {
+  const Tape prompt = record_prediction(model, training, strategy, prompt_tokens(training));
+  const Tape token = record_prediction(model, training, strategy, 1);
+  if (!trains_values(training)) return chunk_time(prompt, token, training, cluster);
+  return chunk_time(prompt, token, record_scoring(model, training, strategy), training, cluster);
+}
+
+/// torch.cat reads and writes all that is cached at each token, and attention reads it. Scores become fp32,
+/// are divided by the temperature, and their probabilities are drawn from; PPO's are stacked, padded, and
+/// read once more when they are scored.
 RolloutTime rollout_time(const Model& model, const Training& training, const Strategy& strategy,
                          const Cluster& cluster, const ChunkTime& chunk) {
-  constexpr std::int64_t kCachePasses = 3, kScorePasses = 20;
+  constexpr std::int64_t kCachePasses = 3, kKeptScorePasses = 20, kScorePasses = 8;
   const std::int64_t samples = samples_generated(training, strategy);
   const std::int64_t at_once = samples_at_once(training, strategy);
   const std::int64_t completion = completion_tokens(training);
   const GenerationCache cache = generation_cache(model, training, strategy, at_once);
   const Bytes moved = cache.keys_values(training.sequence_length - completion / 2) * kCachePasses +
-                      kGeneratedScore * (at_once * model.shape.vocabulary_size * kScorePasses);
+                      kGeneratedScore * (at_once * model.shape.vocabulary_size *
+                                         (trains_values(training) ? kKeptScorePasses : kScorePasses));
   const Seconds read = moved / KernelRates(cluster, training).memory();
   const Seconds token = std::max(chunk.token_device + read, chunk.token_host);
   const double each = static_cast<double>(samples) / static_cast<double>(at_once);
@@ -111,11 +134,8 @@ RolloutTime rollout_time(const Model& model, const Training& training, const Str
 RolloutTime rollout_time(const Model& model, const Training& training, const Strategy& strategy,
                          const Cluster& cluster) {
   if (!rolls_out(training)) return {};
-  if (trains_values(training))
-    return rollout_time(model, training, strategy, cluster,
-                        chunk_time(record_prediction(model, training, strategy, prompt_tokens(training)),
-                                   record_prediction(model, training, strategy, 1),
-                                   record_scoring(model, training, strategy), training, cluster));
+  if (generates_itself(training))
+    return rollout_time(model, training, strategy, cluster, chunk_time(model, training, strategy, cluster));
   const EngineMemory engine = engine_memory(model, training, strategy, cluster.usable_memory);
   const Work work = work_of(model, training, engine);
   const KernelRates rates(cluster, training);

@@ -120,6 +120,16 @@ const PlanFamily::RolloutFigures& PlanFamily::rollout_of(const Strategy& strateg
   return figures;
 }
 
+const ChunkTime& PlanFamily::own_generation(const Strategy& strategy) {
+  const std::int64_t samples = samples_at_once(context_.training(), strategy);
+  const std::lock_guard lock(mutex_);
+  const auto known = own_generations_.find(samples);
+  if (known != own_generations_.end()) return known->second;
+  return own_generations_
+      .emplace(samples, chunk_time(context_.model(), context_.training(), strategy, context_.cluster()))
+      .first->second;
+}
+
 Bytes PlanFamily::phases(const Noted& noted, const Strategy& strategy) {
   const RolloutFigures& figures = rollout_of(strategy);
   return noted.held + generated(context_.training(), strategy, context_.model()) +
@@ -138,8 +148,11 @@ const PlanFamily::Noted& PlanFamily::noted(std::int64_t micro_batch_size, std::i
 RolloutTime PlanFamily::rollout(const Strategy& strategy) {
   const Training& training = context_.training();
   const Model& model = context_.model();
-  if (!trains_values(training)) return rollout_time(model, training, strategy, context_.cluster());
-  return rollout_time(model, training, strategy, context_.cluster(), rollout_of(strategy).time);
+  const Cluster& cluster = context_.cluster();
+  if (trains_values(training))
+    return rollout_time(model, training, strategy, cluster, rollout_of(strategy).time);
+  if (!generates_itself(training)) return rollout_time(model, training, strategy, cluster);
+  return rollout_time(model, training, strategy, cluster, own_generation(strategy));
 }
 
 PlanFamily::Played PlanFamily::play(const Noted& noted, const Sizes& sizes) {

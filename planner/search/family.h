@@ -75,6 +75,7 @@ class PlanFamily {
   /// Device bytes of PPO's generation and scoring.
   [[nodiscard]] Bytes phases(const Noted& noted, const Strategy& strategy);
   [[nodiscard]] const RolloutFigures& rollout_of(const Strategy& strategy);
+  [[nodiscard]] const ChunkTime& own_generation(const Strategy& strategy);
   [[nodiscard]] RolloutTime rollout(const Strategy& strategy);
   [[nodiscard]] const Played& played(const Noted& noted, const Sizes& sizes);
   [[nodiscard]] Played play(const Noted& noted, const Sizes& sizes);
@@ -89,6 +90,7 @@ class PlanFamily {
   std::map<Kind, Noted> noted_;
   std::map<std::pair<std::int64_t, std::int64_t>, RolloutFigures>
       rollouts_;                                             ///< by samples of a chunk, of all
+  std::map<std::int64_t, ChunkTime> own_generations_;        ///< without PPO's, by samples
   std::map<std::pair<const Noted*, Sizes>, Played> played_;  ///< whatever the accumulation
 };
 

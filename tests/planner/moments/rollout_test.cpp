@@ -206,6 +206,20 @@ TEST_F(Rollouts, GenerationTakesWhatItReads) {
   EXPECT_EQ(tight.at_once(), 2);
 }
 
+/// The trainer's own model keeps no engine's share of the memory: more of it changes nothing.
+TEST_F(Rollouts, OwnGenerationDoesNotDependOnFreeMemory) {
+  Training training = grpo();
+  training.rollout.engine = RolloutEngine::trainer;
+  const Seconds once = rollout_time(model_, training, on(4, 2), cluster_).completions;
+  Cluster small = cluster_;
+  small.usable_memory = Bytes(cluster_.usable_memory.value / 100);
+  EXPECT_EQ(rollout_time(model_, training, on(4, 2), small).completions, once);
+  // Each token waits for the host to issue its kernels.
+  const ChunkTime chunk = chunk_time(model_, training, on(4, 2), cluster_);
+  EXPECT_GE(once, chunk.token_host * static_cast<double>(completion_tokens(training)));
+  EXPECT_EQ(chunk.scoring, Seconds{});
+}
+
 TEST_F(Rollouts, MoreIterationsShareOneGeneration) {
   Training training = grpo();
   const Seconds once = rollout_time(model_, training, on(4, 2), cluster_).total();
