@@ -81,7 +81,7 @@ std::vector<ContextExchange> exchanges_of(const Strategy& strategy, std::int64_t
   std::vector<ContextExchange> all;
   if (!strategy.megatron || strategy.megatron->context_exchanges.size() == 1) return all;
   const std::vector<ContextExchange>& given = strategy.megatron->context_exchanges;
-  for (std::int64_t i = first; i < std::min(end, std::ssize(given)); ++i)
+  for (std::int64_t i = first; i < std::min<std::int64_t>(end, std::ssize(given)); ++i)
     all.push_back(given[static_cast<std::size_t>(i)]);
   return all;
 }

@@ -354,8 +354,10 @@ void Coordinator::gather(std::vector<std::int32_t>& wanted) {
   if (options_.secondary_partition == 1) return gather_group(wanted, false);
   const auto with = std::stable_partition(wanted.begin(), wanted.end(),
                                           [&](std::int32_t p) { return at(states_, p).secondary; });
-  gather_group({wanted.begin(), with}, true);
-  gather_group({with, wanted.end()}, false);
+  const std::span<const std::int32_t> all(wanted);
+  const auto held = static_cast<std::size_t>(with - wanted.begin());
+  gather_group(all.first(held), true);
+  gather_group(all.subspan(held), false);
 }
 
 void Coordinator::gather_group(std::span<const std::int32_t> wanted, bool secondary) {
