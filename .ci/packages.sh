@@ -32,6 +32,9 @@ gui       qt:QT_INSTALL_LIBS/cmake/Qt6LinguistTools qt6-tools-dev Qt 6 LinguistT
 gui       qt:QT_HOST_BINS/qtdiag      qt6-tools-dev-tools Qt 6's tools
 gui       qt:QT_HOST_BINS/lrelease    qt6-l10n-tools      lrelease of Qt 6
 clang     command:clang++             clang               clang 14 or newer
+web       command:emcc                emscripten          emscripten
+web       command:node                nodejs              Node 18 or newer
+web       file:/usr/share/nodejs/acorn node-acorn         acorn for Node
 tidy      command:clang-tidy          clang-tidy          clang-tidy 14 or newer
 coverage  command:gcovr               gcovr               gcovr
 END
@@ -61,6 +64,7 @@ is_met() {
     build_tool) has_command ninja || has_command make ;;
     header:*) printf '#if !__has_include(<%s>)\n#error\n#endif\n' "${1#*:}" | preprocesses ;;
     command:*) has_command "${1#*:}" ;;
+    file:*) [ -e "${1#*:}" ] ;;
     # Below a folder that Qt names itself.
     qt:*) has_command qmake6 && [ -e "$(qmake6 -query "$(expr "$1" : 'qt:\([A-Z_]*\)')")/${1#*/}" ] ;;
     python:*) for each in python3 /usr/bin/python3; do "$each" -c "import ${1#*:}" 2>/dev/null && return; done; false ;;

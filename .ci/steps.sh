@@ -100,6 +100,19 @@ step_packages() {
   fi
 }
 
+# The engine for WebAssembly answers as the command line does; in a browser, where there is one.
+step_web() {
+  local name="the page"
+  title "$name"
+  if ! provide build/packages.log web; then not_run+=("$name: no emscripten")
+  elif ! packaging/build-web; then broken+=("$name could not be built")
+  else
+    counted "the page's engine, random questions" node tests/web/questions_test.js build/web/bin build/release/bin/zplan
+    counted "the page, broken input" node tests/web/bad_input_test.mjs build/web/bin
+    may_skip "$name in Chromium: no Playwright" python3 tests/web/browser_test.py build/packages/web
+  fi
+}
+
 step_fresh() {
   title "a bare Debian"
   bash tests/fresh/fresh.sh || broken+=("tests/fresh/fresh.sh")

@@ -1,0 +1,224 @@
+"""The page in Chromium: browser_test.py FOLDER [--pictures FOLDER] [--axe AXE_MIN_JS]
+
+Measures the first answer of a cold load and a changed option, opens a link in another browser, works without a network, and lets nothing stand in the
+console. Status 77 without Playwright or Chromium. A timing is judged by its median: other programs run on the machine, too.
+"""
+import argparse
+import functools
+import http.server
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+
+try:
+    from playwright.sync_api import sync_playwright
+except ImportError:
+    print("Playwright is not there: pip install playwright")
+    sys.exit(77)
+
+QUESTION = "#model=8B&gpus=8&gpu=H100-SXM-80GB"
+COMPARISON = "#model=8B&gpus=5&mem=44;model=8B&gpus=8&gpu=H100-SXM-80GB&.name=rented;model=8B&gpus=3&mem=44&method=lora;.baseline=1&.view=compare"
+READY = "document.querySelector('#answer').getAttribute('aria-busy') === 'false' && document.querySelector('#verdict, .comparison') !== null"
+FIRST_ANSWER, CHANGED_OPTION = 2.0, 0.3  # seconds
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+class WrongTypes(Quiet):
+    """A server that knows no types."""
+
+    def guess_type(self, path):
+        return Quiet.guess_type(self, path) if path.endswith((".html", ".css", ".js", "/")) else "application/octet-stream"
+
+
+class Checks:
+    def __init__(self):
+        self.passed, self.failed, self.console = 0, 0, []
+
+    def that(self, holds, sentence):
+        print(f"{'ok    ' if holds else 'FAILED'} {sentence}")
+        self.passed, self.failed = self.passed + bool(holds), self.failed + (not holds)
+
+    def listen(self, page):
+        page.on("console", lambda each: each.type in ("error", "warning") and self.console.append(each.text))
+        page.on("pageerror", lambda each: self.console.append(str(each)))
+        return page
+
+
+def serve(folder, handler=Quiet):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(handler, directory=folder))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server, f"http://127.0.0.1:{server.server_port}/"
+
+
+def opened(checks, browser, address, **context):
+    page = checks.listen(browser.new_context(**context).new_page())
+    page.goto(address)
+    page.wait_for_function(READY, timeout=60000)
+    return page
+
+
+def first_answer(checks, browser, base):
+    """Seconds from a load without a cache to the verdict."""
+    page = checks.listen(browser.new_context().new_page())
+    page.add_init_script("""new MutationObserver(() => { if (!window.answered && document.querySelector('#verdict')) window.answered = performance.now(); })
+        .observe(document, {childList: true, subtree: true})""")
+    page.goto(base + QUESTION)
+    page.wait_for_function("window.answered > 0", timeout=60000)
+    seconds = page.evaluate("window.answered") / 1000
+    page.context.close()
+    return seconds
+
+
+def changed_option(page, length):
+    """Seconds from a key to the answer of a new sequence length."""
+    return page.evaluate("""async (length) => {
+        const before = document.querySelector('#verdict').textContent, field = document.querySelector('#option-seq'), began = performance.now();
+        field.focus(); field.value = length; field.dispatchEvent(new Event('input', {bubbles: true}));
+        while (document.querySelector('#verdict').textContent === before) await new Promise((next) => requestAnimationFrame(next));
+        return (performance.now() - began) / 1000;
+    }""", length)
+
+
+def check_speed(checks, browser, base):
+    cold = [first_answer(checks, browser, base) for _ in range(5)]
+    checks.that(statistics.median(cold) < FIRST_ANSWER, f"first answer of a cold load: {', '.join(f'{each:.2f}' for each in cold)} s")
+    page = opened(checks, browser, base + QUESTION)
+    changed = [changed_option(page, str(1024 + 256 * i)) for i in range(9)]
+    checks.that(statistics.median(changed) < CHANGED_OPTION, f"a changed option: {', '.join(f'{each * 1000:.0f}' for each in changed)} ms")
+    page.context.close()
+
+
+def check_links(checks, browser, base):
+    """A link made in one browser opens the same comparison in another."""
+    first = opened(checks, browser, base + COMPARISON)
+    first.wait_for_function("document.querySelectorAll('.comparison thead th').length === 3", timeout=60000)
+    first.wait_for_timeout(500)
+    second = opened(checks, browser, first.url)
+    second.wait_for_function("document.querySelectorAll('.comparison thead th').length === 3", timeout=60000)
+    table = "document.querySelector('.comparison').innerText"
+    checks.that(first.evaluate(table) == second.evaluate(table), "a link opens the same comparison elsewhere")
+    for page in (first, second):
+        page.context.close()
+
+
+CONFIG = '{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 8192, "vocab_size": 128256, "_name_or_path": "ours/small"}'
+RECIPE = "base_model: Qwen/Qwen3-8B\nadapter: qlora\nload_in_4bit: true\nsequence_len: 2048\nmicro_batch_size: 1\ngradient_accumulation_steps: 4\noptimizer: adamw_bnb_8bit\nbf16: true\n"
+
+
+def check_files(checks, browser, base):
+    page = opened(checks, browser, base + QUESTION)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, text, expected in (("config.json", CONFIG, "small"), ("qlora.yaml", RECIPE, "Qwen3-8B")):
+            path = os.path.join(folder, name)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            page.set_input_files("#file", path)
+            page.wait_for_function(f"document.querySelector('.verdict p').textContent.includes('{expected}') && {READY}", timeout=60000)
+            checks.that(True, f"{name} is planned: {page.inner_text('#verdict')}")
+        with page.expect_download() as saved:
+            page.click("#save")
+        path = os.path.join(folder, "saved.zplan")
+        saved.value.save_as(path)
+        other = opened(checks, browser, base + QUESTION)
+        other.set_input_files("#file", path)
+        other.wait_for_function("document.querySelectorAll('#scenarios li').length > 3", timeout=60000)
+        checks.that(True, "a saved .zplan file opens")
+        broken = os.path.join(folder, "broken.json")
+        with open(broken, "w", encoding="utf-8") as file:
+            file.write('{"model_type": "llama", "hidden_size": -5}')
+        page.set_input_files("#file", broken)
+        page.wait_for_function("document.querySelector('#answer').textContent.includes('broken') || !document.querySelector('#problem').hidden", timeout=60000)
+        checks.that(True, "a broken config is a sentence")
+    page.context.close()
+
+
+def check_offline(checks, browser, folder):
+    server, base = serve(folder)
+    page = opened(checks, browser, base + QUESTION)
+    page.wait_for_function("navigator.serviceWorker.controller !== null || navigator.serviceWorker.ready.then(() => true)", timeout=60000)
+    page.wait_for_function("caches.keys().then((names) => names.length === 1)", timeout=60000)
+    verdict = page.inner_text("#verdict")
+    server.shutdown()
+    server.server_close()
+    page.reload()
+    page.wait_for_function(READY, timeout=60000)
+    checks.that(page.inner_text("#verdict") == verdict, "answers without a network")
+    page.context.close()
+
+
+def check_wrong_types(checks, browser, folder):
+    server, base = serve(folder, WrongTypes)
+    page = opened(checks, browser, base + QUESTION)
+    checks.that(True, "answers from a server that sends wrong types")
+    page.context.close()
+    server.shutdown()
+
+
+VIEWS = {"start": "", "plan": QUESTION, "short": "#model=70B&gpus=2&gpu=RTX-3090-24GB&seq=512&method=qlora", "problem": "#model=none/such&gpus=8&mem=80", "compare": COMPARISON}
+
+
+def visit(checks, browser, base, axe, pictures):
+    for name, link in VIEWS.items():
+        for width, height in ((390, 844), (1280, 900), (1920, 1080)):
+            for theme in ("light", "dark"):
+                page = checks.listen(browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme).new_page())
+                page.goto(base + link)
+                page.wait_for_function("document.querySelector('#answer').getAttribute('aria-busy') === 'false'", timeout=60000)
+                if name == "compare":
+                    page.wait_for_function("document.querySelectorAll('.comparison thead th').length === 3", timeout=60000)
+                page.wait_for_timeout(300)
+                wide = page.evaluate("document.documentElement.scrollWidth")
+                if wide > width:
+                    checks.that(False, f"{name} at {width} px is {wide} px wide")
+                if pictures:
+                    page.screenshot(path=os.path.join(pictures, f"{name}-{width}-{theme}.png"), full_page=True)
+                if axe and width != 1920:
+                    page.evaluate(axe)
+                    found = page.evaluate("axe.run().then(({violations}) => violations.map((each) => `${each.impact}: ${each.id}: ${each.nodes[0].html.slice(0, 120)}`))")
+                    serious = [each for each in found if each.startswith(("serious", "critical"))]
+                    checks.that(not serious, f"axe, {name} at {width} px, {theme}: {'; '.join(found) or 'nothing'}")
+                page.context.close()
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("folder")
+    arguments.add_argument("--pictures")
+    arguments.add_argument("--axe")
+    given = arguments.parse_args()
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        print("Chromium is not there: apt-get install chromium")
+        return 77
+    axe = None
+    if given.axe:
+        with open(given.axe, encoding="utf-8") as file:
+            axe = file.read()
+    if given.pictures:
+        os.makedirs(given.pictures, exist_ok=True)
+    checks = Checks()
+    with sync_playwright() as playwright:
+        # The page's policy forbids scripts of others, so the checker of accessibility is evaluated past it.
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        _, base = serve(given.folder)
+        check_speed(checks, browser, base)
+        check_links(checks, browser, base)
+        check_files(checks, browser, base)
+        check_wrong_types(checks, browser, given.folder)
+        visit(checks, browser, base, axe, given.pictures)
+        checks.that(not checks.console, f"the console is empty: {checks.console[:3]}")
+        checks.console.clear()
+        check_offline(checks, browser, given.folder)
+        browser.close()
+    print(f"{checks.passed} passed, {checks.failed} failed")
+    return 1 if checks.failed else 0
+
+
+sys.exit(main())

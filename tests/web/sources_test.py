@@ -1,0 +1,83 @@
+"""The page's sources hold together: scripts parse, texts are translated, nothing is written into the page that its policy forbids, and
+shims.h has every algorithm of <ranges> that the engine calls. Needs no emscripten; scripts are parsed where there is a Node."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+PAGE, ENGINE, TESTS = (os.path.join(ROOT, folder) for folder in ("web/page", "web/engine", "tests/web"))
+problems = []
+
+
+def text_of(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def files(folder, *endings):
+    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(endings)]
+
+
+def check_scripts_parse():
+    node = shutil.which("node")
+    for script in (files(PAGE, ".js") + files(ENGINE, ".js") + files(TESTS, ".js", ".mjs")) if node else []:
+        done = subprocess.run([node, "--check", script], capture_output=True, text=True)
+        if done.returncode:
+            problems.append(f"{script}: {done.stderr.strip()}")
+    for path in files(PAGE, ".json", ".webmanifest"):
+        json.loads(text_of(path))
+
+
+def window_texts():
+    """What the window's translations have, without the marks of keys."""
+    import xml.etree.ElementTree as tree
+
+    for message in tree.parse(os.path.join(ROOT, "gui/translations/zplan_zh_CN.ts")).iter("message"):
+        yield re.sub(r"\(&[A-Za-z0-9]\)|&(?=\S)", "", message.findtext("source"))
+
+
+# Names of things that are the same in every language.
+SAME = {"GiB", "GiB/GPU", "MFU", "LoRA", "QLoRA", "tokens/s"}
+
+
+def check_texts_are_translated():
+    known = set(json.loads(text_of(os.path.join(PAGE, "zh_CN.json")))) | set(window_texts()) | SAME
+    used = set()
+    for script in files(PAGE, ".js"):
+        used |= {text.replace('\\"', '"') for text in re.findall(r'\bt\("((?:[^"\\]|\\.)*)"', text_of(script))}
+    used |= set(re.findall(r'data-t(?:-label)?="([^"]*)"', text_of(os.path.join(PAGE, "index.html"))))
+    problems.extend(f"web/page/zh_CN.json: no translation of {text!r}" for text in sorted(used - known))
+
+
+def check_policy():
+    page = text_of(os.path.join(PAGE, "index.html"))
+    if "unsafe-inline" in page or "'unsafe-eval'" in page:
+        problems.append("index.html: its policy allows scripts or styles in the page")
+    if re.search(r"<[^>]+\s(?:style|on\w+)=", page) or re.search(r"<script(?![^>]*\ssrc=)", page):
+        problems.append("index.html: a style or a script in the page, which its policy forbids")
+    for path in files(PAGE, ".js", ".css", ".html"):
+        for address in re.findall(r"https?://[^\s\"')]+", text_of(path)):
+            if address != "http://www.w3.org/2000/svg":
+                problems.append(f"{path}: {address} is loaded from elsewhere")
+
+
+def check_shims():
+    shims = text_of(os.path.join(ENGINE, "shims.h"))
+    had = set(re.findall(r"^constexpr \w+ (\w+)\(R&&", shims, re.M)) | {"greater", "less"}
+    for folder in ("models", "hardware_profiles", "planner", "cli", "python/engine"):
+        for below, _, names in os.walk(os.path.join(ROOT, folder)):
+            for name in names:
+                if not name.endswith((".h", ".cpp")):
+                    continue
+                path = os.path.join(below, name)
+                for called in set(re.findall(r"std::ranges::(\w+)", text_of(path))) - had:
+                    problems.append(f"{os.path.relpath(path, ROOT)}: std::ranges::{called}, which web/engine/shims.h lacks")
+
+
+for check in (check_scripts_parse, check_texts_are_translated, check_policy, check_shims):
+    check()
+print("\n".join(problems))
+sys.exit(1 if problems else 0)
