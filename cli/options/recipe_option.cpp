@@ -18,8 +18,10 @@ namespace {
 /// Options that a recipe may not set where the framework or a config is typed, and where stage or offload is.
 constexpr std::array<std::string_view, 3> kOfFramework{"--zero", "--offload", "--ds-config"};
 constexpr std::array<std::string_view, 1> kOfStages{"--ds-config"};
-/// Options that Megatron-Core alone has.
-constexpr std::array<std::string_view, 4> kOfMegatron{"--pp", "--vpp", "--etp", "--megatron"};
+/// Options of frameworks with pipeline stages, of Megatron-Core alone and of torchtitan alone.
+constexpr std::array<std::string_view, 2> kOfPipelines{"--pp", "--vpp"};
+constexpr std::array<std::string_view, 2> kOfMegatron{"--etp", "--megatron"};
+constexpr std::array<std::string_view, 1> kOfTorchtitan{"--torchtitan"};
 /// Options that a search decides.
 constexpr std::array<std::string_view, 7> kSearched{
     "--framework", "--zero", "--offload", "--ds-config", "--checkpointing", "--micro-batch", "--grad-accum"};
@@ -155,9 +157,15 @@ class Applied {
     if (!framework().reads_ds_config)
       drop([&](const Chosen& each) { return each.option == "--load-everywhere"; },
            "of a run under DeepSpeed");
+    if (!framework().has_stages)
+      drop([&](const Chosen& each) { return among(kOfPipelines, each.option); },
+           "of a run with pipeline stages");
     if (&framework() != &megatron_spec())
       drop([&](const Chosen& each) { return among(kOfMegatron, each.option); },
            "of a run under Megatron-Core");
+    if (&framework() != &torchtitan_spec())
+      drop([&](const Chosen& each) { return among(kOfTorchtitan, each.option); },
+           "of a run under torchtitan");
     // A config of DeepSpeed's says stage and offload by itself.
     if (find("--ds-config") != nullptr)
       drop([&](const Chosen& each) { return each.option == "--zero" || each.option == "--offload"; },
@@ -221,7 +229,10 @@ class Applied {
     };
     const bool divided =
         was_typed("--micro-batch") || was_typed("--grad-accum") || was_typed("--global-batch");
-    const std::int64_t ranks = gpus().value_or(1) / std::max<std::int64_t>(1, count("--cp", kMostDegree));
+    // Ranks of one group of these process the same samples.
+    const std::int64_t together = count("--cp", kMostDegree) * count("--tp", kMostDegree) *
+                                  (framework().has_stages ? count("--pp", kMostDegree) : 1);
+    const std::int64_t ranks = gpus().value_or(1) / together;
     const std::int64_t samples = count("--micro-batch", kMostMicroBatch) * count("--grad-accum", kMostSteps) *
                                  std::max<std::int64_t>(1, ranks);
     const bool says_batch = find("--global-batch") == nullptr &&

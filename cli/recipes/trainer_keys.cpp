@@ -112,7 +112,7 @@ std::vector<ArgumentKey> titan_keys() {
       {"--parallelism.tensor_parallel_degree", "parallelism.tensor_parallel_degree", "1", ""},
       {"--parallelism.context_parallel_degree", "parallelism.context_parallel_degree", "1", ""},
       {"--parallelism.pipeline_parallel_degree", "parallelism.pipeline_parallel_degree", "1", ""},
-      {"--parallelism.pipeline_parallel_schedule", "parallelism.pipeline_parallel_schedule", "1F1B", "1F1B"},
+      {"--parallelism.pipeline_parallel_schedule", "parallelism.pipeline_parallel_schedule", "1F1B", ""},
       {"--parallelism.pipeline_parallel_microbatch_size", "parallelism.pipeline_parallel_microbatch_size",
        "1", "1"},
       {"--parallelism.pipeline_parallel_layers_per_stage", "parallelism.pipeline_parallel_layers_per_stage",

@@ -217,7 +217,7 @@ std::vector<RecipeRow> rows() {
       {"training.enable_cpu_offload", "--offload", as_word, {{"true", "all"}, {"false", "none"}}},
       {"training.compile", "", compiled},
       {"compile.enable", "", compiled},
-      {"parallelism.data_parallel_shard_degree", "--gpus", shards},
+      {"parallelism.data_parallel_shard_degree", "", shards},
       {"parallelism.data_parallel_replicate_degree", "--dp-replicate", above_one},
       {"parallelism.tensor_parallel_degree", "--tp", as_text},
       {"parallelism.context_parallel_degree", "--cp", above_one},
