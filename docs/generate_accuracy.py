@@ -20,6 +20,7 @@ import subprocess
 import sys
 
 import generated
+import left_out_speeds
 
 DOCS = pathlib.Path(__file__).resolve().parent
 ROOT = DOCS.parent
@@ -368,6 +369,9 @@ FEWEST_RUNS, FEWEST_SOURCES = 8, 3
 # errors are those of fits that saw nothing of a run's GPU.
 RANGE_LEVELS = [("framework", "method", "units"), ("framework", "units"), ("units",), ("framework", "method"), ("framework",), ()]
 
+# As planner/plan/accuracy.h names them.
+GENERATIONS = ("ada", "ampere-large", "ampere-small", "hopper", "volta")
+
 
 def quantile(weighted, share):
     """The weighted quantile."""
@@ -444,12 +448,25 @@ def ranges_of(kind, runs, levels):
             for run in of_kind:
                 by_key[tuple(run[name] for name in level)].append(run)
             for key, members in sorted(by_key.items()):
-                figures = range_of(members, level, alike)
-                if level and not enough(members):
-                    continue
-                names = dict(zip(level, key))
-                made.append({"kind": kind, "offloads": offloads, **{name: names.get(name) for name in ("framework", "method", "units")}, **figures})
+                if not level or enough(members):
+                    made.append(named_range(kind, offloads, dict(zip(level, key)), range_of(members, level, alike)))
+            if level == ("units",):
+                made += ranges_of_few(kind, offloads, by_key, alike)
     return made
+
+
+def named_range(kind, offloads, names, figures):
+    return {"kind": kind, "offloads": offloads, **{name: names.get(name) for name in ("framework", "method", "units")}, **figures}
+
+
+def ranges_of_few(kind, offloads, by_units, alike):
+    """Generations of GPUs that too few measured share a range: each is less like those that many measured than like another one."""
+    few = {units for units in GENERATIONS if not enough(by_units.get((units,), []))}
+    members = [run for units in few for run in by_units.get((units,), [])]
+    if not enough(members) or len(few) == len(GENERATIONS):
+        return []
+    figures = range_of(members, ("units",), alike)
+    return [named_range(kind, offloads, {"units": units}, figures) for units in sorted(few)]
 
 
 def covering(made, run):
@@ -479,22 +496,38 @@ def memory_runs(reports):
 MEMORY_LEVELS = [level for level in RANGE_LEVELS if "units" not in level]
 
 
+def are_held(kind, runs, levels):
+    """Of each run, by id, whether the ranges that the other sources make hold it; of those that they say something of."""
+    held = {}
+    for source in {run["source"] for run in runs}:
+        made = ranges_of(kind, [run for run in runs if run["source"] != source], levels)
+        for run in runs:
+            if run["source"] == source and any(each["offloads"] == run["offloads"] for each in made):
+                chosen = covering(made, run)
+                held[run["id"]] = chosen["low"] <= math.exp(ratio(run)) <= chosen["high"]
+    return held
+
+
 def held_by_ranges(kind, runs, levels):
     """Runs of each source by the ranges that the others make: how many they hold."""
-    held = judged_runs = 0
-    by_source = {}
-    for source in sorted({run["source"] for run in runs}):
-        own = [run for run in runs if run["source"] == source]
-        made = ranges_of(kind, [run for run in runs if run["source"] != source], levels)
-        inside = 0
-        for run in own:
-            if not any(each["offloads"] == run["offloads"] for each in made):
-                continue
-            chosen = covering(made, run)
-            judged_runs, inside = judged_runs + 1, inside + (chosen["low"] <= math.exp(ratio(run)) <= chosen["high"])
-        held += inside
-        by_source[source] = (inside, len(own))
-    return held, judged_runs, by_source
+    held = are_held(kind, runs, levels)
+    by_source = {source: (sum(held.get(run["id"], False) for run in runs if run["source"] == source), sum(run["source"] == source for run in runs))
+                 for source in sorted({run["source"] for run in runs})}
+    return sum(held.values()), len(held), by_source
+
+
+def regimes_table(fit):
+    """Left-out speeds by kind of machine and regime, and how many of them the ranges of other sources hold."""
+    rows = left_out_speeds.rows_by_id(left_out_speeds.SPEEDS)
+    held = are_held("step_time", speed_runs(fit), RANGE_LEVELS)
+    cells_of = []
+    for name, belongs in left_out_speeds.REGIMES:
+        runs = [run for run in fit["held_out"] if belongs(run, rows[run["id"]])]
+        errors = [run["without_source_error"] for run in runs]
+        if runs:
+            cells_of.append([name, len(runs), signed(statistics.median(errors)), percent(statistics.median(map(abs, errors))), percent(nine_in_ten(errors)),
+                             percent(sum(held[run["id"]] for run in runs) / len(runs))])
+    return table([("regime", True), ("runs", False), ("median signed", False), ("median", False), ("nine in ten", False), ("within ranges", False)], cells_of)
 
 
 def ranges_table(fit, reports):
@@ -671,7 +704,7 @@ def written(program, explanations, used):
     groups = accuracy(reports)
     text = text.replace("{{too low}}\n", why_too_low(reports, explanations, used))
     text = text.replace("{{recommended}}\n", recommended(reports)).replace("{{gpus held out}}\n", gpus_table(fit))
-    text = text.replace("{{ranges}}\n", ranges_table(fit, reports))
+    text = text.replace("{{ranges}}\n", ranges_table(fit, reports)).replace("{{regimes}}\n", regimes_table(fit))
     made = ranges_of("step_time", speed_runs(fit), RANGE_LEVELS) + ranges_of("memory", memory_runs(reports), MEMORY_LEVELS)
     text = text.replace("{{memory cells}}\n", cells(groups, "memory")).replace("{{speed cells}}\n", cells(groups, "step_time"))
     if "{{" in text:

@@ -153,8 +153,12 @@ bool is_of(const Accuracy& accuracy, const Coverage& plan) {
 }
 
 LikelyRange likely_range(AccuracyOf of, const Comparable& plan) {
-  for (const RangeGroup& each : ranges())
-    if (covers(each, of, plan)) return each.range;
+  for (const RangeGroup& each : ranges()) {
+    if (!covers(each, of, plan)) continue;
+    LikelyRange range = each.range;
+    if (of == AccuracyOf::step_time) range.low *= plan.slowest_path, range.high *= plan.fastest_path;
+    return range;
+  }
   throw InputError("planner/plan/accuracy.json", "no range of " + std::string(to_name(of)),
                    "accepted: one that covers every plan");
 }

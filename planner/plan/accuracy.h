@@ -77,11 +77,15 @@ struct Comparable {
   Method method{};
   MatrixUnits units{};  ///< the generation of its GPU
   bool offloads{};
+  /// Factors of its speed with the slowest and the fastest paths through the host's memory that machines like
+  /// its own were measured to have: 1 and 1 where nothing goes that way.
+  double slowest_path{1}, fastest_path{1};
 };
 
 [[nodiscard]] inline Comparable comparable(Framework framework, Method method, const Gpu& gpu,
                                            const Strategy& strategy) {
-  return {framework, method, matrix_units(gpu), offloads(strategy)};
+  return {
+      .framework = framework, .method = method, .units = matrix_units(gpu), .offloads = offloads(strategy)};
 }
 
 /// Ends are the two ends of a range.
@@ -104,7 +108,8 @@ struct LikelyRange {
 };
 /// Returns the range of the narrowest group with at least eight runs of at least three sources. Ranges of
 /// speed come from errors of fits that did not use the run's source, or, where only one source measured the
-/// plan's generation of GPUs, did not use its GPU. Ranges of memory come from errors of peaks that an
+/// plan's generation of GPUs, did not use its GPU; they reach as far as a path through the host's memory that
+/// is not known moves them. Ranges of memory come from errors of peaks that an
 /// allocator held or the driver counted. Made by docs/generate_accuracy.py.
 [[nodiscard]] LikelyRange likely_range(AccuracyOf of, const Comparable& plan);
 

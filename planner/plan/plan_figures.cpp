@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hardware_profiles/link_speed.h"
 #include "planner/plan/plan.h"
 #include "planner/question/question.h"
 
@@ -25,8 +26,31 @@ const MomentMemory* short_moment(const Plan& plan, const Question& q) {
                       available_on_host(q.cluster, q.headroom));
 }
 
+namespace {
+
+/// Returns the step with collectives that take `longer` times as long, of which as much is hidden as is now.
+Seconds step_with(const StepTime& time, double longer) {
+  const Seconds hidden = time.communication - time.exposed_communication;
+  const Seconds exposed = std::max(Seconds{}, time.communication * longer - hidden);
+  return time.step - time.exposed_communication + exposed;
+}
+
+/// True if the step's collectives go through the host's memory as fast as hosts are taken to allow.
+bool has_assumed_path(const Cluster& cluster) {
+  return cluster.nodes == 1 && cluster.gpus > 1 && cluster.node.fabric == Fabric::pcie_host &&
+         cluster.inside_source.starts_with("assumed:");
+}
+
+}  // namespace
+
 Comparable comparable_to(const Plan& plan, const Question& q) {
-  return comparable(plan.framework, training_of(plan, q).method, q.cluster.gpu, plan.strategy);
+  Comparable runs = comparable(plan.framework, training_of(plan, q).method, q.cluster.gpu, plan.strategy);
+  if (!has_assumed_path(q.cluster)) return runs;
+  const double now = q.cluster.inside.all_gather.value;
+  const double best = q.cluster.gpu.pcie_effective.value * q.cluster.node.link_fraction;
+  runs.slowest_path = plan.time.step.value / step_with(plan.time, now / slowest_host_path().value).value;
+  runs.fastest_path = plan.time.step.value / step_with(plan.time, now / best).value;
+  return runs;
 }
 
 namespace {

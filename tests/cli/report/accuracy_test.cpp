@@ -50,6 +50,24 @@ TEST(Accuracy, OnlyNamedStatisticsOfPublishedPeaksCount) {
   }
 }
 
+/// A path through the host's memory that is not known widens what is said of speed, and nothing else.
+TEST(Accuracy, RangesReachToOtherPathsThroughTheHost) {
+  const auto ranges_on = [](const char* node) {
+    const PlannedScenario planned = planned_scenario(
+        {.name = "",
+         .arguments = {"--model", "7B", "--gpus", "4", "--gpu", "3090", "--node", node, "--zero", "3"}},
+        Environment{});
+    const Comparable runs = comparable_to(planned.plan(), planned.question);
+    return std::pair(likely_range(AccuracyOf::step_time, runs), likely_range(AccuracyOf::memory, runs));
+  };
+  const auto [peers, peers_memory] = ranges_on("pcie");
+  const auto [host, host_memory] = ranges_on("pcie-no-p2p");
+  EXPECT_LT(host.low, peers.low);
+  EXPECT_GT(host.high, peers.high);
+  EXPECT_EQ(host_memory.low, peers_memory.low);
+  EXPECT_EQ(host_memory.high, peers_memory.high);
+}
+
 TEST(Accuracy, WiderGroupsHoldNarrowerOnes) {
   for (const Accuracy& wide : accuracies()) {
     if (!wide.framework || !wide.method || wide.card) continue;
