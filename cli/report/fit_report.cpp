@@ -455,8 +455,8 @@ Document brief_fit_of(const FitReport& report, const Screen& screen, const FitEx
   if (report.solved.size() == 1) add_brief_instead(doc, report.solved.front(), screen);
   for (const std::string& each : report.warnings) doc.paragraph("! ", each);
   doc.line();
-  const auto add_rows = [&](Table table) {
-    if (table.rows.size() > rows) table.rows.resize(rows);
+  const auto add_rows = [&doc, most = rows](Table table) {
+    if (table.rows.size() > most) table.rows.resize(most);
     doc.table(std::move(table));
   };
   add_rows(fit_table(report));

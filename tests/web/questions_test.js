@@ -45,7 +45,7 @@ function question() {
 }
 
 function byProgram(words, home) {
-  const { status, stdout, stderr } = spawnSync(program, words, { encoding: "utf8", maxBuffer: 1 << 28, cwd: home, env: { LC_ALL: "C.UTF-8", HOME: home } });
+  const { status, stdout, stderr } = spawnSync(path.resolve(program), words, { encoding: "utf8", maxBuffer: 1 << 28, cwd: home, env: { LC_ALL: "C.UTF-8", HOME: home } });
   return { status, output: stdout, messages: stderr };
 }
 

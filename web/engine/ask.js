@@ -46,7 +46,12 @@ function makeAsk(module) {
     }
     FS.writeFile(`${FOLDER}/${path}`, text);
   };
-  const read = (path) => (FS.analyzePath(`${FOLDER}/${path}`).exists ? FS.readFile(`${FOLDER}/${path}`, { encoding: "utf8" }) : null);
+  const read = (path) => {
+    const written = `${FOLDER}/${path}`;
+    if (!FS.analyzePath(written).exists) return null;
+    FS.chmod(written, 0o644); // a file gets the modes that umask leaves, and emscripten's leaves none
+    return FS.readFile(written, { encoding: "utf8" });
+  };
 
   return ({ words, files = {}, reads = [] }) => {
     FS.chdir(FOLDER);

@@ -22,6 +22,11 @@
 
 namespace std {
 
+template <class To, class From>
+constexpr To bit_cast(const From& from) noexcept {
+  return __builtin_bit_cast(To, from);
+}
+
 // Three-way comparisons of containers. Source: C++20 [expos.only.func] synth-three-way, [alg.three.way].
 
 namespace zplan_shims {
