@@ -135,13 +135,17 @@ RecipeOptions replicas(const RecipePlace& place) {
 
 RecipeOptions tensor_parallel(const RecipePlace& place) {
   if (is_one(place)) return {};
-  if (is_of(place, "FSDP") && is_fsdp2(place))
+  if (is_of(place, "DEEPSPEED")) return {{"--tp", place.scalar()}};
+  const std::string ring = place.other("parallelism_config.parallelism_config_cp_size");
+  if (is_of(place, "FSDP") && (ring.empty() || ring == "1")) {
     place.not_planned(
         "accelerate 1.15 stops at tensor parallelism beside FSDP2 with transformers 5.23 (cannot import name "
         "'ReplicateParallel'): planned as transformers' own, DistributedConfig(tp_size, fsdp_size)");
-  if (is_of(place, "DEEPSPEED") || is_of(place, "FSDP")) return {{"--tp", place.scalar()}};
+    return {{"--tp", place.scalar()}};
+  }
   place.not_planned(
-      "tensor parallelism without FSDP2: each GPU is planned with whole layers, which take more");
+      "tensor parallelism without FSDP2 or with a ring: each GPU is planned with whole layers, which take "
+      "more");
   return {};
 }
 

@@ -98,20 +98,33 @@ RecipeOptions ring(const RecipePlace& place) {
   return {};
 }
 
+/// True if tensor parallelism beside FSDP2 is planned with the recipe's other settings.
+bool plans_divided_layers(const RecipePlace& place) {
+  const bool in_ring =
+      number_of(place, "context_parallel_size", 1) > 1 || number_of(place, "sequence_parallel_degree", 1) > 1;
+  const RecipeValue* plugins = place.text.root.find("plugins");
+  const bool has_kernels =
+      plugins != nullptr && std::ranges::any_of(plugins->items, [](const RecipeValue& each) {
+        return each.text.ends_with("CutCrossEntropyPlugin") || each.text.ends_with("LigerPlugin");
+      });
+  return shards(place) && !in_ring && !has_kernels && place.other("adapter").empty() &&
+         place.other("rl").empty();
+}
+
 RecipeOptions tensor_parallel(const RecipePlace& place) {
   const std::string degree = place.scalar();
   if (degree.empty() || degree == "1") return {};
   if (!place.other("deepspeed").empty()) return {{"--tp", degree}};
-  if (shards(place)) {
+  if (plans_divided_layers(place)) {
     place.not_planned(
         "axolotl 0.19 stops at tensor parallelism beside FSDP2 (accelerate 1.13 imports ReplicateParallel, "
-        "which "
-        "transformers 5.16 has no more): planned as transformers' own, DistributedConfig(tp_size, "
+        "which transformers 5.16 has no more): planned as transformers' own, DistributedConfig(tp_size, "
         "fsdp_size)");
     return {{"--tp", degree}};
   }
   place.not_planned(
-      "tensor parallelism without FSDP2: each GPU is planned with whole layers, which take more");
+      "tensor parallelism without FSDP2, or with a ring, adapters or kernels of plugins: each GPU is planned "
+      "with whole layers, which take more");
   return {};
 }
 

@@ -55,6 +55,11 @@ TEST(Accelerate, DegreesAreUsedOrNamed) {
   EXPECT_THAT(not_planned(planned_of("distributed_type: FSDP\nfsdp_config: {fsdp_version: 2}\n"
                                      "parallelism_config: {parallelism_config_tp_size: 2}\n")),
               HasSubstr("parallelism_config_tp_size"));
+  EXPECT_EQ(
+      chosen("distributed_type: FSDP\nfsdp_config: {fsdp_version: 2, fsdp_reshard_after_forward: true}\n"
+             "parallelism_config: {parallelism_config_tp_size: 2}\n")
+          .at("tensor_parallel"),
+      2);
 }
 
 TEST(Accelerate, NamesEightBitsAndOtherDevices) {

@@ -86,6 +86,10 @@ TEST(Axolotl, DegreesOfParallelismAreUsedOrNamed) {
   EXPECT_FALSE(chosen(fsdp + "dp_shard_size: 8\n", "--gpus 8").contains("dp_replicate"));
   EXPECT_THAT(not_planned(planned_of(fsdp + "tensor_parallel_size: 2\n", "--gpus 8")),
               HasSubstr("tensor_parallel_size"));
+  EXPECT_EQ(chosen(fsdp + "tensor_parallel_size: 2\n", "--gpus 8").at("tensor_parallel"), 2);
+  EXPECT_EQ(
+      chosen(fsdp + "tensor_parallel_size: 2\ncontext_parallel_size: 2\n", "--gpus 8").at("context_parallel"),
+      2);
 }
 
 // bitsandbytes packs into 4 bits under qlora alone, into 8 under lora alone.
