@@ -183,6 +183,12 @@ RecipeOptions checkpointing(const RecipePlace& place) {
   return as_word(place);
 }
 
+RecipeOptions checkpointing_unsaid(const RecipePlace& place) {
+  place.not_planned(
+      "whole layers, one of 2: the plan recomputes by operation (selective_ac_option = \"op\")");
+  return {{"--checkpointing", "selective"}};
+}
+
 RecipeOptions compiled(const RecipePlace& place) {
   if (place.boolean().value_or(false)) place.not_planned("what torch.compile fuses: the plan needs more");
   return {};
@@ -250,7 +256,7 @@ std::vector<RecipeDefault> defaults() {
           {"loss", "--torchtitan", "num_chunks=0"},
           {"training.seq_len", "--seq", "2048"},
           {"training.local_batch_size", "--micro-batch", "8", local_batch_unsaid},
-          {"activation_checkpoint.mode", "--checkpointing", "selective"},
+          {"activation_checkpoint.mode", "--checkpointing", "selective", checkpointing_unsaid},
           {"parallelism.tensor_parallel_degree", "--tp", "1"},
           {"parallelism.pipeline_parallel_degree", "--pp", "1"},
           {"parallelism.context_parallel_degree", "--cp", "1"}};

@@ -79,7 +79,7 @@ TEST(TorchtitanConfigs, NameWhatIsNotPlanned) {
   EXPECT_THAT(keys, ElementsAre("model.converters", "compile.enable",
                                 "parallelism.enable_async_tensor_parallel", "activation_checkpoint.mode"));
   EXPECT_EQ(r.at("recipes").at(0).at("unknown").at(0).at("key"), "parallelism.new_key");
-  EXPECT_EQ(r.at("recipes").at(0).at("unknown").at(0).at("line"), 12);
+  EXPECT_EQ(r.at("recipes").at(0).at("unknown").at(0).at("line"), 13);
 }
 
 TEST(TorchtitanConfigs, AreRefusedAtTheirLine) {
