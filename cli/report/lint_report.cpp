@@ -90,13 +90,11 @@ void add_file(Document& doc, const LintedFile& file, ByteUnit unit) {
   add_plan(doc, file, unit);
 }
 
-LineColumn place_of(const LintedFile& file, std::size_t offset) { return line_and_column(file.text, offset); }
-
-Json fix_json(const LintedFile& file, const std::optional<LintFix>& fix) {
+Json fix_json(TextPlaces& places, const std::optional<LintFix>& fix) {
   if (!fix) return nullptr;
   Json edits = Json::array();
   for (const TextEdit& edit : fix->edits) {
-    const LineColumn begin = place_of(file, edit.span.begin), end = place_of(file, edit.span.end);
+    const LineColumn begin = places.of(edit.span.begin), end = places.of(edit.span.end);
     edits.push_back({{"line", begin.line},
                      {"column", begin.column},
                      {"end_line", end.line},
@@ -119,12 +117,13 @@ Json finding_json(const Finding& finding) {
 }
 
 Json findings_json(const LintedFile& file) {
+  TextPlaces places(file.text);
   Json out = Json::array();
   for (const Finding& each : file.findings) {
     Json entry = finding_json(each);
-    entry["fix"] = fix_json(file, each.fix);
+    entry["fix"] = fix_json(places, each.fix);
     entry["other_fixes"] = Json::array();
-    for (const LintFix& other : each.others) entry["other_fixes"].push_back(fix_json(file, other));
+    for (const LintFix& other : each.others) entry["other_fixes"].push_back(fix_json(places, other));
     out.push_back(std::move(entry));
   }
   return out;

@@ -10,6 +10,20 @@ std::string one_line(const std::string& place, const std::string& found, const s
                           : fmt::format("{}: {}; {}", place, found, accepted);
 }
 
+/// Returns the text without its middle where it is longer than a line of a message should be: a name can have
+/// megabytes.
+std::string cut(std::string text) {
+  constexpr std::size_t kLongest = 2000, kKept = 900;
+  if (text.size() <= kLongest) return text;
+  const auto is_inside = [&](std::size_t at) {
+    return (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U;
+  };
+  std::size_t begin = kKept, end = text.size() - kKept;
+  while (is_inside(begin)) --begin;
+  while (is_inside(end)) ++end;
+  return text.replace(begin, end - begin, "…");
+}
+
 bool is_of_direction(char32_t point) {
   return point == 0x61C || point == 0x200E || point == 0x200F || (point >= 0x202A && point <= 0x202E) ||
          (point >= 0x2066 && point <= 0x2069);
@@ -46,7 +60,7 @@ std::string printable(std::string_view text, bool breaks_lines) {
 }
 
 InputError::InputError(std::string place, std::string found, std::string accepted)
-    : std::runtime_error(one_line(printable(place), printable(found), printable(accepted))),
+    : std::runtime_error(one_line(cut(printable(place)), cut(printable(found)), printable(accepted))),
       place_(std::move(place)),
       found_(std::move(found)),
       accepted_(std::move(accepted)) {}

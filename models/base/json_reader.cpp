@@ -1,15 +1,15 @@
 #include "models/base/json_reader.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "models/base/names.h"
 
@@ -18,6 +18,7 @@ namespace zplan {
 namespace {
 
 constexpr std::size_t kDeepest = 64;
+constexpr std::size_t kMostKeys = 100'000;  // of one object
 constexpr std::int64_t kLargest = std::int64_t{64} << 20;
 
 /// Line and column (from 1) of byte `offset`.
@@ -29,46 +30,83 @@ std::string line_and_column(std::string_view text, std::size_t offset) {
   return fmt::format("line {}, column {}", line, offset - start + 1);
 }
 
-/// Follows a document without making values, for what nlohmann accepts silently: depth and keys that stand
-/// twice. Its parser with a callback would look at all the values before an object at that object's end.
-class Watch final : public Json::json_sax_t {
+/// Makes a document's values, and refuses what nlohmann accepts silently: depth, and keys that stand twice.
+/// Its own maker compares each key with all before it, which takes the square of an object's keys, and with a
+/// callback the square of a list's objects.
+class Maker final : public Json::json_sax_t {
  public:
-  explicit Watch(const std::string& source) : source_(source) {}
+  explicit Maker(const std::string& source) : source_(source) {}
 
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool start_object(std::size_t) override { return open(); }
-  bool start_array(std::size_t) override { return open(); }
-  bool end_object() override { return close(); }
-  bool end_array() override { return close(); }
-  bool key(string_t& name) override {
-    if (open_.back().insert(name).second) return true;
-    throw InputError(source_, fmt::format("the key {} stands twice in one object", in_quotes(name)),
-                     "accepted: each key once");
-  }
-  /// Ends the walk: whoever makes the values says what is wrong.
-  bool parse_error(std::size_t, const std::string&, const Json::exception&) override { return false; }
+  [[nodiscard]] Json& document() { return document_; }
 
- private:
-  bool open() {
-    if (open_.size() >= kDeepest)
-      throw InputError(source_, fmt::format("nested deeper than {} levels", kDeepest),
-                       "accepted: a flatter document");
-    open_.emplace_back();
-    return true;
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
+  bool end_object() override {
+    check_keys(members(*open_.back()));
+    return end_array();
   }
-  bool close() {
+  bool end_array() override {
     open_.pop_back();
     return true;
   }
+  bool key(string_t& name) override {
+    Members& all = members(*open_.back());
+    if (all.size() >= kMostKeys)
+      throw InputError(source_, fmt::format("an object of more than {} keys", kMostKeys), "accepted: fewer");
+    all.emplace_back(std::move(name), nullptr);
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const Json::exception& error) override {
+    if (const auto* broken = dynamic_cast<const Json::parse_error*>(&error)) throw *broken;
+    throw InputError(source_, "not JSON: a number that no 64-bit value can hold",
+                     "accepted: a JSON document");
+  }
+
+ private:
+  using Members = Json::object_t::Container;
+  static Members& members(Json& object) { return *object.get_ptr<Json::object_t*>(); }
+
+  /// Puts the value behind the last key, or at the end of a list, or makes it the document.
+  Json& put(Json value) {
+    if (open_.empty()) return document_ = std::move(value);
+    Json& around = *open_.back();
+    if (around.is_object()) return members(around).back().second = std::move(value);
+    Json::array_t& list = *around.get_ptr<Json::array_t*>();
+    return list.emplace_back(std::move(value));
+  }
+  bool add(Json value) {
+    put(std::move(value));
+    return true;
+  }
+  bool open(Json value) {
+    if (open_.size() >= kDeepest)
+      throw InputError(source_, fmt::format("nested deeper than {} levels", kDeepest),
+                       "accepted: a flatter document");
+    open_.push_back(&put(std::move(value)));
+    return true;
+  }
+  void check_keys(const Members& all) {
+    names_.assign(all.size(), {});
+    std::transform(all.begin(), all.end(), names_.begin(),
+                   [](const auto& each) { return std::string_view(each.first); });
+    std::sort(names_.begin(), names_.end());
+    if (const auto twice = std::adjacent_find(names_.begin(), names_.end()); twice != names_.end())
+      throw InputError(source_, fmt::format("the key {} stands twice in one object", in_quotes(*twice)),
+                       "accepted: each key once");
+  }
 
   const std::string& source_;
-  std::vector<std::set<std::string>> open_;  ///< keys of the objects around; a list has none
+  Json document_;
+  std::vector<Json*>
+      open_;  ///< the objects and lists around; what is around does not move while they are open
+  std::vector<std::string_view> names_;
 };
 
 /// Returns the text without the words that Python's json writes for floats outside of JSON. Infinity becomes
@@ -93,10 +131,10 @@ std::string without_bare_words(std::string_view text) {
 
 /// Parses JSON by RFC 8259: Infinity and NaN are errors.
 Json parse_strictly(std::string_view text, const std::string& source) {
-  Watch watch(source);
-  Json::sax_parse(text, &watch);
+  Maker maker(source);
   try {
-    return Json::parse(text);
+    Json::sax_parse(text, &maker);
+    return std::move(maker.document());
   } catch (const Json::parse_error& error) {
     const std::size_t offset = error.byte == 0 ? 0 : error.byte - 1;
     const bool ended = offset >= text.size();
@@ -105,10 +143,48 @@ Json parse_strictly(std::string_view text, const std::string& source) {
         fmt::format("not JSON: {} at {}", ended ? "the text ends" : "unexpected text",
                     line_and_column(text, offset)),
         ended ? "accepted: a whole JSON document (is the file truncated?)" : "accepted: a JSON document");
-  } catch (const Json::exception&) {
-    throw InputError(source, "not JSON: a number that no 64-bit value can hold", "accepted: a JSON document");
   }
 }
+
+/// A file open for reading. What is open is judged, not its name, which may mean another file a moment later;
+/// and opening a pipe does not wait for a writer.
+class OpenFile {
+ public:
+  explicit OpenFile(const std::string& path)
+      : path_(path), file_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) {
+    if (file_ < 0) fail(errno == ENXIO ? "is a pipe or a socket" : std::strerror(errno));
+  }
+  ~OpenFile() { ::close(file_); }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  /// Returns what it is, where that is no file with an end, and its size in bytes.
+  [[nodiscard]] std::pair<std::string_view, std::int64_t> kind_and_size() const {
+    struct stat about {};
+    if (::fstat(file_, &about) != 0) fail(std::strerror(errno));
+    if (S_ISDIR(about.st_mode)) return {"is a folder", 0};
+    if (S_ISFIFO(about.st_mode) || S_ISSOCK(about.st_mode)) return {"is a pipe or a socket", 0};
+    if (!S_ISREG(about.st_mode)) return {"is a device", 0};
+    return {"", about.st_size};
+  }
+  /// Fills `chunk` from its begin. Returns the number of bytes; 0 at the end.
+  [[nodiscard]] std::size_t read(std::string& chunk) const {
+    ssize_t count = 0;
+    do {
+      count = ::read(file_, chunk.data(), chunk.size());
+    } while (count < 0 && errno == EINTR);
+    if (count < 0) fail(std::strerror(errno));
+    return static_cast<std::size_t>(count);
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& why) const {
+    throw InputError(path_, why, "accepted: a file that can be read");
+  }
+
+  const std::string& path_;
+  int file_;
+};
 
 }  // namespace
 
@@ -125,19 +201,19 @@ Json parse_json(std::string_view text, const std::string& source) {
 }
 
 std::string read_file(const std::string& path, std::int64_t limit_bytes) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  if (fs::is_directory(path, ignored)) throw InputError(path, "is a folder", "accepted: a file");
-  if (fs::is_fifo(path, ignored) || fs::is_socket(path, ignored))
-    throw InputError(path, "is a pipe or a socket", "accepted: a file");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw InputError(path, std::strerror(errno), "accepted: a file that can be read");
+  const OpenFile file(path);
+  const auto [kind, size] = file.kind_and_size();
+  if (!kind.empty()) throw InputError(path, std::string(kind), "accepted: a file");
+  const auto check = [&](std::int64_t bytes) {
+    if (bytes > limit_bytes)
+      throw InputError(path, fmt::format("is larger than {} bytes", limit_bytes), "accepted: a smaller file");
+  };
+  check(size);
   std::string text;
   std::string chunk(std::size_t{1} << 16, '\0');
-  while (file.read(chunk.data(), static_cast<std::streamsize>(chunk.size())) || file.gcount() > 0) {
-    text.append(chunk, 0, static_cast<std::size_t>(file.gcount()));
-    if (static_cast<std::int64_t>(text.size()) > limit_bytes)
-      throw InputError(path, fmt::format("is larger than {} bytes", limit_bytes), "accepted: a smaller file");
+  while (const std::size_t count = file.read(chunk)) {  // files of the kernel's have no size, and files grow
+    text.append(chunk, 0, count);
+    check(static_cast<std::int64_t>(text.size()));
   }
   return text;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <deque>
@@ -19,6 +20,10 @@ namespace {
 constexpr const char* kAccepted = "accepted: what torch.cuda.memory._dump_snapshot() wrote";
 /// Deeper values are no snapshot; JSON of them could not be written.
 constexpr int kDeepest = 64;
+/// A snapshot of a million events has six values each. Shared values count each time.
+constexpr std::size_t kMostValues = std::size_t{1} << 23;
+constexpr std::size_t kMostKeys = 1000;                    // of one dict
+constexpr std::size_t kMostText = std::size_t{256} << 20;  // bytes
 
 /// A value, which lists and dicts name by its number: pickles share values.
 struct Value {
@@ -50,6 +55,8 @@ class Machine {
   [[noreturn]] void fail(const std::string& found) const { throw InputError(source_, found, kAccepted); }
 
   void step(unsigned char opcode) {
+    if (std::max({values_.size(), memo_.size(), marks_.size()}) > kMostValues)
+      fail(fmt::format("a pickle of more than {} values", kMostValues));
     switch (opcode) {
       case 0x80: take(1); return;  // PROTO
       case 0x95: take(8); return;  // FRAME
@@ -180,6 +187,7 @@ class Converter {
   Json json_of(std::int32_t number, int depth) {
     if (depth > kDeepest) throw InputError(source_, "a pickle with values in each other", kAccepted);
     const Value& value = machine_.at(number);
+    count(value);
     switch (value.kind) {
       case Value::Kind::none: return nullptr;
       case Value::Kind::boolean: return value.integer != 0;
@@ -195,7 +203,16 @@ class Converter {
     }
     return nullptr;
   }
+  /// A value in several places becomes as many values.
+  void count(const Value& value) {
+    text_ += value.text.size();
+    if (++values_ > kMostValues || text_ > kMostText)
+      throw InputError(source_, fmt::format("a pickle of more than {} values", kMostValues), kAccepted);
+  }
   Json dict_of(const Value& value, int depth) {
+    if (value.items.size() / 2 > kMostKeys)
+      throw InputError(source_, fmt::format("a pickle with {} keys in one dict", value.items.size() / 2),
+                       kAccepted);
     Json dict = Json::object();
     for (std::size_t i = 0; i + 1 < value.items.size(); i += 2) {
       const Value& key = machine_.at(value.items[i]);
@@ -218,6 +235,7 @@ class Converter {
   const Machine& machine_;
   const std::string& source_;
   Json stacks_ = Json::array();
+  std::size_t values_{}, text_{};
   std::map<std::int32_t, std::size_t> known_;
 };
 

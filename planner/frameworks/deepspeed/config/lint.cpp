@@ -10,8 +10,11 @@ namespace zplan {
 
 namespace {
 
-/// More rounds than a file could need: each takes findings away for good.
-constexpr int kMostRounds = 1000;
+/// Returns more rounds than a file could need: each takes findings away for good, and reads all of the text.
+std::size_t most_rounds(std::string_view text) {
+  constexpr std::size_t kMost = 1000, kLeast = 20, kBytes = std::size_t{16} << 20;
+  return std::clamp(kBytes / (text.size() + 1), kLeast, kMost);
+}
 
 const Json& nothing() {
   static const Json null;
@@ -31,6 +34,17 @@ int stage_of(const Json& document, ConfigStyle style) {
   return fit == Fit::right || fit == Fit::converted ? converted(rule, stage).get<int>() : 0;
 }
 
+void note_below(const Json& value, const std::string& pointer,
+                std::unordered_map<std::string, const Json*>& values) {
+  values[pointer] = &value;
+  if (value.is_array())
+    for (std::size_t i = 0; i < value.size(); ++i)
+      note_below(value[i], fmt::format("{}/{}", pointer, i), values);
+  if (value.is_object())
+    for (const auto& [key, below] : value.get_ref<const Json::object_t&>())
+      note_below(below, pointer + "/" + pointer_step(key), values);
+}
+
 /// Several findings at one place stay in the order of the rules.
 void sort_by_place(std::vector<Finding>& findings) {
   std::stable_sort(findings.begin(), findings.end(), [](const Finding& a, const Finding& b) {
@@ -41,6 +55,7 @@ void sort_by_place(std::vector<Finding>& findings) {
 std::vector<Finding> lint_document(const DsText& ds, const LintOptions& options) {
   const ConfigStyle style = options.style.value_or(inferred_style(ds.document));
   LintContext context{ds, options, style, stage_of(ds.document, style)};
+  context.note_values();
   for (const auto rules :
        {lint_text_flaws, lint_all_keys, lint_arguments, lint_values, lint_auto, lint_batch, lint_sequence,
         lint_experts, lint_stage, lint_precision, lint_optimizer, lint_scheduler})
@@ -100,7 +115,7 @@ Finding& LintContext::add(std::string_view rule, const std::string& pointer, Say
   findings.push_back({.rule = std::string(rule),
                       .severity = lint_rule(rule).severity,
                       .pointer = pointer,
-                      .place = line_and_column(ds.text, offset),
+                      .place = places.of(offset),
                       .outcome = saying.outcome,
                       .found = std::move(saying.found),
                       .effect = std::move(saying.effect),
@@ -110,9 +125,11 @@ Finding& LintContext::add(std::string_view rule, const std::string& pointer, Say
   return findings.back();
 }
 
+void LintContext::note_values() { note_below(ds.document, "", values); }
+
 const Json& LintContext::at(const std::string& pointer) const {
-  const Json::json_pointer where(pointer);
-  return ds.document.contains(where) ? ds.document.at(where) : nothing();
+  const auto found = values.find(pointer);
+  return found == values.end() ? nothing() : *found->second;
 }
 
 bool LintContext::has(const std::string& pointer) const { return !at(pointer).is_null(); }
@@ -206,14 +223,14 @@ FixedText fix(std::string_view text, const std::string& source, const LintOption
   // Who fills in "auto" does not change where a repair takes the last one out.
   LintOptions same = options;
   same.style = options.style.value_or(inferred_style(read_ds_text(text, source).document));
-  for (int i = 0; i < kMostRounds; ++i) {
+  for (std::size_t left = most_rounds(text); left > 0; --left) {
     const std::vector<Finding> findings = lint(result.text, source, same);
     const std::vector<Finding> repairs = next_repairs(findings);
     if (repairs.empty()) break;
     std::vector<TextEdit> edits;
     for (const Finding& each : repairs)
       edits.insert(edits.end(), each.fix->edits.begin(), each.fix->edits.end());
-    result.text = edited(std::move(result.text), std::move(edits));
+    result.text = edited(result.text, std::move(edits));
     result.fixed.insert(result.fixed.end(), repairs.begin(), repairs.end());
   }
   return result;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "planner/frameworks/deepspeed/config/keys.h"
@@ -93,6 +94,11 @@ struct LintContext {
   ConfigStyle style{};
   int stage{};  ///< as DeepSpeed resolves it; 0 where it stops at it
   std::vector<Finding> findings{};
+  TextPlaces places{ds.text};
+  std::unordered_map<std::string, const Json*> values{};  ///< pointer → value; see note_values()
+
+  /// Notes where each value of the document is, so that at() finds it among many.
+  void note_values();
 
   /// The text of a finding.
   struct Saying {

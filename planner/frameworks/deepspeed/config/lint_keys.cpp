@@ -26,7 +26,7 @@ void not_json(LintContext& context, const TextFlaw& flaw, std::string_view rule,
        .advice = "leave it out",
        .fix = LintFix{"leave it out", {{flaw.span, ""}}}});
   if (trainer) finding.severity = Severity::error;
-  finding.place = line_and_column(context.ds.text, flaw.span.begin);
+  finding.place = context.places.of(flaw.span.begin);
 }
 
 /// A comment that has a line to itself goes with the line.
@@ -45,9 +45,11 @@ TextFlaw with_line(const LintContext& context, TextFlaw flaw) {
 /// True if all members of one key have the same value, as written.
 bool all_say_the_same(const DsText& ds, const TextFlaw& flaw) {
   const std::vector<TextMember>& members = ds.objects.at(flaw.pointer.substr(0, flaw.pointer.rfind('/')));
+  const auto one =
+      std::ranges::find(members, flaw.span.begin, [](const TextMember& each) { return each.key_span.begin; });
   std::optional<std::string> first;
   for (const TextMember& each : members) {
-    if (!flaw.pointer.ends_with("/" + pointer_step(each.key))) continue;
+    if (one == members.end() || each.key != one->key) continue;
     const std::string written =
         ds.text.substr(each.value_span.begin, each.value_span.end - each.value_span.begin);
     if (first && *first != written) return false;
@@ -65,7 +67,7 @@ void duplicate(LintContext& context, const TextFlaw& flaw) {
       .advice = "leave one out"};
   if (all_say_the_same(context.ds, flaw)) saying.fix = LintFix{"leave the first out", {{flaw.span, ""}}};
   Finding& finding = context.add("duplicate-key", flaw.pointer, std::move(saying));
-  finding.place = line_and_column(context.ds.text, flaw.span.begin);
+  finding.place = context.places.of(flaw.span.begin);
 }
 
 void not_finite(LintContext& context, const TextFlaw& flaw) {
@@ -565,7 +567,7 @@ void lint_text_flaws(LintContext& context) {
       case FlawKind::comment: {
         const TextFlaw whole = with_line(context, flaw);
         not_json(context, whole, "comment", "a comment");
-        context.findings.back().place = line_and_column(context.ds.text, flaw.span.begin);
+        context.findings.back().place = context.places.of(flaw.span.begin);
         break;
       }
       case FlawKind::trailing_comma:

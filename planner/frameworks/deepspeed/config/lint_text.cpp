@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 namespace zplan {
 
@@ -10,6 +11,7 @@ namespace {
 
 /// Deepest nesting that is read, as in parse_json, which reports deeper texts.
 constexpr int kDeepest = 64;
+constexpr std::size_t kMostPlaces = std::size_t{32} << 20;  ///< bytes of all pointers
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::array<std::string_view, 3> kNotFinite{"NaN", "-Infinity", "Infinity"};
 
@@ -19,7 +21,8 @@ bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; 
 /// stay. It stops at the first thing it does not know: the parser of `clean` says what that is.
 class Scanner {
  public:
-  Scanner(DsText& ds, std::string& clean) : ds_(ds), clean_(clean) {}
+  Scanner(DsText& ds, std::string& clean, const std::string& source)
+      : ds_(ds), clean_(clean), source_(source) {}
 
   void run() {
     if (text().starts_with(kByteOrderMark)) {
@@ -76,8 +79,17 @@ class Scanner {
     return true;
   }
 
+  /// Counts what the places of values take: a long key stands in the pointer of each value below it.
+  void note(const std::string& pointer) {
+    places_ += pointer.size() + sizeof(Span);
+    if (places_ > kMostPlaces)
+      throw InputError(source_, "too many values, or values under too long keys",
+                       "accepted: a smaller config");
+  }
+
   bool value(const std::string& pointer, int depth) {
     if (depth >= kDeepest) return false;
+    note(pointer);
     const std::size_t begin = at_;
     Span string_span;
     const bool read = now() == '{'   ? object(pointer, depth)
@@ -161,9 +173,11 @@ class Scanner {
   /// All but the last of members with one key go, and with them what was noted inside them.
   void note_duplicates(const std::string& pointer) {
     std::vector<TextMember>& members = ds_.objects[pointer];
+    std::unordered_map<std::string_view, std::size_t> last;
+    for (std::size_t i = 0; i < members.size(); ++i) last[members[i].key] = i;
+    constexpr std::size_t kMost = 1000;  // of more parse_json says that a key stands twice
     for (std::size_t i = 0; i < members.size(); ++i) {
-      const auto same = [&](const TextMember& later) { return later.key == members[i].key; };
-      if (std::none_of(members.begin() + static_cast<std::ptrdiff_t>(i) + 1, members.end(), same)) continue;
+      if (last[members[i].key] == i || ++duplicates_ > kMost) continue;
       const Span span{members[i].key_span.begin, members[i + 1].key_span.begin};
       flaw(FlawKind::duplicate_key, span, pointer + "/" + pointer_step(members[i].key));
     }
@@ -171,7 +185,8 @@ class Scanner {
 
   DsText& ds_;
   std::string& clean_;
-  std::size_t at_{};
+  const std::string& source_;
+  std::size_t at_{}, places_{}, duplicates_{};
 };
 
 std::string parent_of(const std::string& pointer) { return pointer.substr(0, pointer.rfind('/')); }
@@ -179,8 +194,9 @@ std::string parent_of(const std::string& pointer) { return pointer.substr(0, poi
 /// Which member of its object a pointer names: of duplicates the last.
 std::size_t index_of(const DsText& ds, const std::vector<TextMember>& members, const std::string& pointer) {
   const std::size_t begin = ds.keys.at(pointer).begin;
-  const auto at = std::find_if(members.begin(), members.end(),
-                               [begin](const TextMember& each) { return each.key_span.begin == begin; });
+  const auto at =
+      std::lower_bound(members.begin(), members.end(), begin,
+                       [](const TextMember& each, std::size_t place) { return each.key_span.begin < place; });
   return static_cast<std::size_t>(at - members.begin());
 }
 
@@ -197,20 +213,23 @@ DsText read_ds_text(std::string_view text, const std::string& source) {
   DsText ds;
   ds.text = std::string(text);
   std::string clean(text);
-  Scanner(ds, clean).run();
+  Scanner(ds, clean, source).run();
   ds.document = parse_json(clean, source);
   return ds;
 }
 
-LineColumn line_and_column(std::string_view text, std::size_t offset) {
-  LineColumn place;
-  for (const char c : text.substr(0, offset)) {
+LineColumn line_and_column(std::string_view text, std::size_t offset) { return TextPlaces(text).of(offset); }
+
+LineColumn TextPlaces::of(std::size_t offset) {
+  if (offset < reached_) reached_ = 0, place_ = {};
+  for (const char c : text_.substr(reached_, offset - reached_)) {
     if (c == '\n')
-      ++place.line, place.column = 1;
+      ++place_.line, place_.column = 1;
     else if ((static_cast<unsigned char>(c) & 0xC0U) != 0x80U)
-      ++place.column;
+      ++place_.column;
   }
-  return place;
+  reached_ = std::min(offset, text_.size());
+  return place_;
 }
 
 std::string pointer_step(std::string_view key) {
@@ -253,15 +272,19 @@ std::vector<TextEdit> replace_value(const DsText& ds, const std::string& pointer
   return {{ds.values.at(pointer), json}};
 }
 
-std::string edited(std::string text, std::vector<TextEdit> edits) {
+std::string edited(const std::string& text, std::vector<TextEdit> edits) {
   std::stable_sort(edits.begin(), edits.end(),
                    [](const TextEdit& a, const TextEdit& b) { return a.span.begin < b.span.begin; });
   std::vector<TextEdit> kept;
   for (TextEdit& edit : edits)
     if (kept.empty() || edit.span.begin >= kept.back().span.end) kept.push_back(std::move(edit));
-  for (auto edit = kept.rbegin(); edit != kept.rend(); ++edit)
-    text.replace(edit->span.begin, edit->span.end - edit->span.begin, edit->text);
-  return text;
+  std::string made;
+  std::size_t at = 0;
+  for (const TextEdit& edit : kept) {
+    made.append(text, at, edit.span.begin - at).append(edit.text);
+    at = edit.span.end;
+  }
+  return made.append(text, at);
 }
 
 }  // namespace zplan

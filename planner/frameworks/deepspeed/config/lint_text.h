@@ -60,6 +60,19 @@ struct LineColumn {
 };
 [[nodiscard]] LineColumn line_and_column(std::string_view text, std::size_t offset);
 
+/// Places in one text. Asked in ascending order, it walks over the text once. The text must outlive it.
+class TextPlaces {
+ public:
+  explicit TextPlaces(std::string_view text) : text_(text) {}
+  /// The line and column of a byte.
+  [[nodiscard]] LineColumn of(std::size_t offset);
+
+ private:
+  std::string_view text_;
+  std::size_t reached_{};
+  LineColumn place_;
+};
+
 /// `key` as a step of a JSON pointer.
 [[nodiscard]] std::string pointer_step(std::string_view key);
 
@@ -76,6 +89,6 @@ struct LineColumn {
                                                   const std::string& json);
 
 /// The text with the edits made. Edits that overlap one before them are left out.
-[[nodiscard]] std::string edited(std::string text, std::vector<TextEdit> edits);
+[[nodiscard]] std::string edited(const std::string& text, std::vector<TextEdit> edits);
 
 }  // namespace zplan
