@@ -28,8 +28,9 @@ std::vector<std::string> files_below(const std::string& folder) {
   std::error_code error;
   for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const bool hidden = at->path().filename().string().starts_with(".");
-    if (hidden && at->is_directory()) at.disable_recursion_pending();
-    if (!hidden && at->is_regular_file()) files.push_back(at->path().string());
+    std::error_code ignored;  // of links that lead nowhere or in a ring
+    if (hidden && at->is_directory(ignored)) at.disable_recursion_pending();
+    if (!hidden && at->is_regular_file(ignored)) files.push_back(at->path().string());
   }
   if (error) throw InputError(folder, error.message(), "accepted: a folder that can be read");
   std::sort(files.begin(), files.end());
@@ -56,9 +57,9 @@ void add_folder(const std::string& folder, std::vector<check::Document>& documen
       if (document.format)
         documents.push_back(std::move(document));
       else
-        err << fmt::format("zplan: note: {} is passed over: no measurement\n", path);
+        err << fmt::format("zplan: note: {} is passed over: no measurement\n", printable(path));
     } catch (const InputError& error) {
-      err << fmt::format("zplan: note: {} is passed over: {}\n", path, error.found());
+      err << fmt::format("zplan: note: {} is passed over: {}\n", printable(path), printable(error.found()));
     }
   }
   if (documents.size() == before)
@@ -166,7 +167,8 @@ CheckReport check_report(const Options& options, const Environment& environment,
   const std::optional<check::Setup> plan = plan_of(documents, options, environment);
   const std::vector<Case> cases = cases_of(documents, options, environment, plan);
   for (const Case& each : cases)
-    for (const std::string& note : each.notes) err << fmt::format("zplan: note: {} is {}\n", each.file, note);
+    for (const std::string& note : each.notes)
+      err << fmt::format("zplan: note: {} is {}\n", printable(each.file), printable(note));
   CheckReport report{.records = check::judge(cases),
                      .groups = {},
                      .subsets = {},

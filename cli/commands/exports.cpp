@@ -24,7 +24,7 @@ void write_and_say(const std::string& file, const std::string& text, std::string
   } catch (const InputError& error) {  // unlike other files, none of these goes to stdout
     throw InputError(error.place(), error.found(), "accepted: a file in a folder that can be written");
   }
-  err << fmt::format("zplan: wrote {}: {}\n", file, what);
+  err << fmt::format("zplan: wrote {}: {}\n", printable(file), what);
 }
 
 }  // namespace

@@ -391,13 +391,14 @@ int hardware_import(const Invocation& invocation) {
                                                        .network = options.cluster.network,
                                                        .name = options.profile_name});
   const std::string text = profile_text(imported.gpu);
-  for (const std::string& note : imported.notes) err << fmt::format("zplan: note: {}\n", note);
+  for (const std::string& note : imported.notes) err << fmt::format("zplan: note: {}\n", printable(note));
   if (options.output.empty() || options.output == "-") {
     out << text;
     return kFits;
   }
   write_file(options.output, text, "--output");
-  err << fmt::format("zplan: wrote {}: zplan --gpu {} …\n", options.output, options.output);
+  err << fmt::format("zplan: wrote {}: zplan --gpu {} …\n", printable(options.output),
+                     printable(options.output));
   return kFits;
 }
 

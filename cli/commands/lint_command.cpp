@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 
 #include "cli/commands/commands.h"
 #include "cli/options/request.h"
@@ -215,13 +216,26 @@ std::string report_in_format(const LintReport& report, const Options& options, c
                                               : text_of(lint_document(report), style);
 }
 
+/// Returns FILE.orig, or the first of FILE.orig.1, FILE.orig.2, … where that holds another text.
+std::string name_for_original(const std::string& path, const std::string& text) {
+  const auto holds_other = [&](const std::string& name) {
+    std::error_code ignored;
+    return std::filesystem::exists(std::filesystem::symlink_status(name, ignored)) &&
+           !(std::filesystem::is_regular_file(name, ignored) && read_file(name) == text);
+  };
+  std::string name = path + ".orig";
+  for (int i = 1; holds_other(name); ++i) name = fmt::format("{}.orig.{}", path, i);
+  return name;
+}
+
 /// In place: what was there stays beside it. A file that needs no repair is not touched.
 void write_in_place(const LintedFile& file, std::ostream& err) {
   if (file.fixed.empty()) return;
-  const std::string kept = file.path + ".orig";
-  write_file(kept, read_file(file.path), "--fix");
+  const std::string original = read_file(file.path);
+  const std::string kept = name_for_original(file.path, original);
+  write_file(kept, original, "--fix", file.path);
   write_file(file.path, file.text, "--fix");
-  err << fmt::format("zplan: repaired {}; what it was is in {}\n", file.path, kept);
+  err << fmt::format("zplan: repaired {}; what it was is in {}\n", printable(file.path), printable(kept));
 }
 
 void check_files(const Options& options) {
@@ -274,7 +288,7 @@ int lint_command(const Invocation& invocation) {
   }
   if (!options.emit.empty()) {
     write_file(options.emit, report.files.front().text, "--emit");
-    err << fmt::format("zplan: wrote {}\n", options.emit);
+    err << fmt::format("zplan: wrote {}\n", printable(options.emit));
   } else if (options.fix) {
     for (const LintedFile& file : report.files) write_in_place(file, err);
   }

@@ -111,11 +111,11 @@ void emit_config(const Report& report, const Plan& plan, std::ostream& err) {
   const std::string text = config_text(plan, report);
   const std::string& file = report.options.emit;
   if (text.empty()) {
-    err << fmt::format("zplan: {} needs no config: {} is not written\n", plan.id(), file);
+    err << fmt::format("zplan: {} needs no config: {} is not written\n", plan.id(), printable(file));
     return;
   }
   write_file(file, text, "--emit");
-  err << fmt::format("zplan: wrote {} for {}\n", file, plan.id());
+  err << fmt::format("zplan: wrote {} for {}\n", printable(file), plan.id());
   for (const std::string& each : script_calls(script_of(plan, report), report.question.training.objective))
     err << fmt::format("  {}\n", each);
 }
@@ -163,7 +163,7 @@ int write_report(Report report, const Invocation& invocation) {
     if (plan != nullptr)
       emit_config(report, *plan, err);
     else
-      err << fmt::format("zplan: nothing fits: {} is not written\n", options.emit);
+      err << fmt::format("zplan: nothing fits: {} is not written\n", printable(options.emit));
   }
   out << text;
   return plan != nullptr ? kFits : kNothingFits;

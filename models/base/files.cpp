@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -51,6 +53,49 @@ fs::path behind_links(const fs::path& path) {
   return at;
 }
 
+/// Holds back signals that end the program, so that a write leaves no temporary file. Each takes effect at
+/// the end.
+class HeldSignals {
+ public:
+  HeldSignals() {
+    sigset_t held;
+    sigemptyset(&held);
+    for (const int each : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&held, each);
+    pthread_sigmask(SIG_BLOCK, &held, &before_);
+  }
+  ~HeldSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  HeldSignals(const HeldSignals&) = delete;
+  HeldSignals& operator=(const HeldSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+/// True for files of the kernel's: stdout by its name, descriptors, devices.
+bool is_of_kernel(const std::string& path) { return path.starts_with("/dev/") || path.starts_with("/proc/"); }
+
+/// True if a link's target is outside of the folder that the link was named in.
+bool leads_outside(const fs::path& path, const fs::path& target) {
+  std::error_code error;
+  const fs::path folder = fs::weakly_canonical(fs::absolute(path, error).parent_path(), error);
+  const fs::path whole = fs::weakly_canonical(fs::absolute(target, error), error);
+  return std::mismatch(folder.begin(), folder.end(), whole.begin(), whole.end()).first != folder.end();
+}
+
+/// Returns the file to replace: through a link within its folder the file that it leads to. A link that leads
+/// elsewhere may be another's: a folder of recipes is often unpacked.
+fs::path replaced_file(const std::string& path, std::string_view option) {
+  const fs::path target = behind_links(path);
+  std::error_code error;
+  if (fs::is_symlink(target, error)) fail(option, path, "it is a link to itself");
+  if (target != fs::path(path) && leads_outside(path, target))
+    fail(option, path, fmt::format("it is a link out of its folder, to {}", in_quotes(target.string())));
+  struct stat about {};
+  if (::stat(target.c_str(), &about) == 0 && (about.st_mode & 0222U) == 0)
+    fail(option, path, "it is read-only");
+  return target;
+}
+
 /// Returns the permissions of a file; of none, what the process gives new files.
 mode_t permissions(const fs::path& path, const std::string& otherwise) {
   struct stat about {};
@@ -61,9 +106,10 @@ mode_t permissions(const fs::path& path, const std::string& otherwise) {
   return 0666U & ~mask;
 }
 
-/// Writes to a device or a pipe, which renaming would replace.
+/// Writes to a device or a pipe, which renaming would replace. A pipe that nobody reads is an error.
 void write_through(const std::string& path, const std::string& text, std::string_view option) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (file >= 0) ::fcntl(file, F_SETFL, O_WRONLY);
   const int failed = file < 0 ? errno : write_all(file, text);
   if (failed != 0) fail(option, path, std::strerror(failed));
 }
@@ -74,9 +120,10 @@ void write_file(const std::string& path, const std::string& text, std::string_vi
                 const std::string& permissions_of) {
   std::error_code error;
   if (fs::is_directory(path, error)) fail(option, path, "it is a folder");
-  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) return write_through(path, text, option);
-  // Through a link the file it points to is written, and the link stays.
-  const fs::path target = behind_links(path);
+  if (is_of_kernel(path) || (fs::exists(path, error) && !fs::is_regular_file(path, error)))
+    return write_through(path, text, option);
+  const fs::path target = replaced_file(path, option);
+  const HeldSignals held;
   constexpr std::string_view kEnding = ".tmp";
   std::string temporary = target.string() + ".XXXXXX" + std::string(kEnding);
   const int file = ::mkostemps(temporary.data(), static_cast<int>(kEnding.size()), O_CLOEXEC);
@@ -92,7 +139,8 @@ void write_file(const std::string& path, const std::string& text, std::string_vi
 
 void write_unnamed_file(const std::string& path, const std::string& text, std::string_view option) {
   std::error_code error;
-  if (fs::exists(path, error) && (!fs::is_regular_file(path, error) || read_file(path) != text))
+  const fs::file_status there = fs::symlink_status(path, error);
+  if (fs::exists(there) && (!fs::is_regular_file(there) || read_file(path) != text))
     throw InputError(std::string(option), fmt::format("{} is there with another text", in_quotes(path)),
                      "accepted: without that file");
   write_file(path, text, option);

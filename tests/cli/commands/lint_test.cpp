@@ -83,6 +83,16 @@ TEST(LintCommand, FixingTwiceTouchesNothing) {
   EXPECT_EQ(read_text(path + ".orig"), kBroken) << "the first original stays";
 }
 
+TEST(LintCommand, TheFirstOriginalStays) {
+  const Folder folder;
+  const std::string path = folder.write("a.json", kBroken);
+  folder.write("a.json.orig", "MINE");
+  const Result result = in_process("lint --fix " + path);
+  EXPECT_THAT(result.err, HasSubstr("what it was is in " + path + ".orig.1"));
+  EXPECT_EQ(read_text(path + ".orig"), "MINE");
+  EXPECT_EQ(read_text(path + ".orig.1"), kBroken);
+}
+
 TEST(LintCommand, ACleanFileIsLeftAlone) {
   const Folder folder;
   const std::string path = folder.write("a.json", kClean);
