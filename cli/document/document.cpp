@@ -1,12 +1,44 @@
 #include "cli/document/document.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "models/base/error.h"
 
 namespace zplan {
 
 namespace {
 
 constexpr int kMarkdownWidth = 100;
+
+/// Returns the text with words of more than a few lines cut: names of others can have megabytes.
+std::string with_cut_words(const std::string& text) {
+  constexpr std::size_t kLongest = 1000, kKept = 200;
+  if (text.size() <= kLongest) return text;
+  std::string made;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(" \n", at), text.size());
+    std::size_t kept = end - at > kLongest ? at + kKept : end;
+    while (kept < end && (static_cast<unsigned char>(text[kept]) & 0xC0U) == 0x80U) --kept;
+    made.append(text, at, kept - at).append(kept < end ? "…" : "");
+    if (end < text.size()) made += text[end];
+    at = end + 1;
+  }
+  return made;
+}
+
+/// Names in reports come from files of others: none writes to the terminal, or fills it.
+std::string shown_text(const std::string& text) { return printable(with_cut_words(text), true); }
+
+/// Markdown is shown as HTML: a name is no element, and no picture that is fetched.
+std::string without_elements(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '[' && out.ends_with('!')) out += '\\';
+    out += c == '<' ? std::string("&lt;") : std::string(1, c);
+  }
+  return out;
+}
 
 std::string toned_paragraph(const Block& block, const Style& style) {
   std::string text = paragraph(block.first, block.text, style.width);
@@ -27,10 +59,10 @@ std::string block_text(const Block& block, const Style& style) {
 
 std::string block_markdown(const Block& block) {
   switch (block.kind) {
-    case Block::Kind::heading: return "\n## " + block.text + "\n\n";
-    case Block::Kind::paragraph: return paragraph(block.first, block.text, kMarkdownWidth);
-    case Block::Kind::item: return paragraph("- ", block.text, kMarkdownWidth);
-    case Block::Kind::line: return block.text + "\n";
+    case Block::Kind::heading: return "\n## " + without_elements(block.text) + "\n\n";
+    case Block::Kind::paragraph: return paragraph(block.first, without_elements(block.text), kMarkdownWidth);
+    case Block::Kind::item: return paragraph("- ", without_elements(block.text), kMarkdownWidth);
+    case Block::Kind::line: return without_elements(block.text) + "\n";
     case Block::Kind::table: return render_markdown(block.table);
   }
   return "";
@@ -39,28 +71,31 @@ std::string block_markdown(const Block& block) {
 }  // namespace
 
 void Document::heading(std::string text, Tone tone) {
-  blocks.push_back({.kind = Block::Kind::heading, .text = std::move(text), .tone = tone, .shown = shown});
+  blocks.push_back({.kind = Block::Kind::heading, .text = shown_text(text), .tone = tone, .shown = shown});
 }
 
 void Document::paragraph(std::string first, std::string text, Tone tone, std::string marked) {
   blocks.push_back({.kind = Block::Kind::paragraph,
-                    .text = std::move(text),
-                    .first = std::move(first),
-                    .marked = std::move(marked),
+                    .text = shown_text(text),
+                    .first = shown_text(first),
+                    .marked = shown_text(marked),
                     .tone = tone,
                     .shown = shown});
 }
 
 void Document::items(const std::vector<std::string>& sentences) {
   for (const std::string& each : sentences)
-    blocks.push_back({.kind = Block::Kind::item, .text = each, .shown = shown});
+    blocks.push_back({.kind = Block::Kind::item, .text = shown_text(each), .shown = shown});
 }
 
 void Document::line(std::string text, Tone tone) {
-  blocks.push_back({.kind = Block::Kind::line, .text = std::move(text), .tone = tone, .shown = shown});
+  blocks.push_back({.kind = Block::Kind::line, .text = shown_text(text), .tone = tone, .shown = shown});
 }
 
 void Document::table(Table table) {
+  for (Column& column : table.columns) column.heading = shown_text(column.heading);
+  for (Row& row : table.rows)
+    for (std::string& cell : row.cells) cell = shown_text(cell);
   blocks.push_back({.kind = Block::Kind::table, .table = std::move(table), .shown = shown});
 }
 

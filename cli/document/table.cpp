@@ -70,8 +70,11 @@ std::string heading_lines(const Table& table, const std::vector<std::size_t>& wi
 std::string markdown_cell(std::string_view text) {
   std::string out;
   for (const char c : text) {
-    if (c == '|' || c == '\\') out += '\\';
-    out += c == '\n' ? ' ' : c;
+    if (c == '|' || c == '\\' || (c == '[' && out.ends_with('!'))) out += '\\';
+    if (c == '<')
+      out += "&lt;";
+    else
+      out += c == '\n' ? ' ' : c;
   }
   return out;
 }

@@ -118,7 +118,20 @@ std::string seconds_value(Seconds time) {
   return fmt::format("{:.{}f}", time.value, digits);
 }
 
-std::string csv_field(const std::string& text) {
+namespace {
+
+/// True if a spreadsheet takes the text for a formula: "=1+1.json". Behind a sign stand numbers and options,
+/// so that only calls count.
+bool is_formula(std::string_view text) {
+  if (text.empty()) return false;
+  if (text.front() == '-' || text.front() == '+') return text.find_first_of("(|!=") != std::string_view::npos;
+  return std::string_view("=@\t\r").find(text.front()) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string csv_field(const std::string& given) {
+  const std::string text = is_formula(given) ? "'" + given : given;
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);

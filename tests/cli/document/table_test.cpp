@@ -28,6 +28,18 @@ TEST(Table, DropsTheLeastImportantColumnRatherThanWrap) {
             "模型        3\n");
 }
 
+// Names come from files of others.
+TEST(Document, ShowsNamesAsText) {
+  Document document;
+  document.line("a\x1b[31m");
+  document.table({{{"name", "", false, kAlways}}, {{{"<img src=x>\x07"}}}});
+  EXPECT_EQ(text_of(document, {.width = 100}), "a\\x1b[31m\nname\n<img src=x>\\x07\n");
+  EXPECT_EQ(markdown_of(document), "a\\x1b[31m\n| name |\n| --- |\n| &lt;img src=x>\\x07 |\n");
+  EXPECT_EQ(csv_field("=1+1.json"), "'=1+1.json");
+  EXPECT_EQ(csv_field("-3.5"), "-3.5");
+  EXPECT_EQ(csv_field("--zero 3"), "--zero 3");
+}
+
 TEST(Table, NoLineIsLongerThanTheWidth) {
   Table table = kTable;
   table.rows.push_back({{"a name that is far too long for a narrow terminal", "7", "y"}});
