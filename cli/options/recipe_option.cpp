@@ -28,6 +28,9 @@ constexpr std::array<std::string_view, 7> kSearched{
 /// Options that a search decides, too, under a framework with pipeline stages.
 constexpr std::array<std::string_view, 5> kSearchedWithStages{"--tp", "--pp", "--vpp", "--ep", "--etp"};
 
+/// Of a recipe, in bytes: those that people write have some thousands.
+constexpr std::int64_t kLargestRecipe = std::int64_t{16} << 20;
+
 /// A setting of trainers that the command line has no option for: "on" or "off".
 constexpr std::string_view kReentrant = "reentrant checkpointing";
 
@@ -50,7 +53,7 @@ class Applied {
     for (const std::string& file : options_.recipe_files) {
       RecipeAsked asked{
           .gpus = gpus(), .has_model = was_typed("--model"), .model = options_.model, .given = typed_};
-      Recipe recipe = read_recipe(read_file(file), file, asked);
+      Recipe recipe = read_recipe(read_file(file, kLargestRecipe), file, asked);
       // Options of a launcher are set before those of the command that it starts.
       const std::vector<Recipe> launched_by = std::move(recipe.launched_by);
       const std::size_t place = options_.recipes.size();

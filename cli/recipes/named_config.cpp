@@ -5,10 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 
 #include "cli/recipes/recipe_text.h"
-#include "models/base/error.h"
+#include "models/base/json_reader.h"
 
 namespace zplan {
 
@@ -16,22 +15,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kLargest = 1U << 20;
+constexpr std::int64_t kLargest = 1U << 20;
 
-/// Devices and what the kernel shows of itself are no configs.
-bool is_config_file(const fs::path& path) {
-  std::error_code error;
-  if (!fs::is_regular_file(path, error) || error) return false;
-  const std::string whole = fs::absolute(path, error).lexically_normal().string();
-  constexpr std::array<std::string_view, 3> kKernel{"/proc/", "/sys/", "/dev/"};
-  if (std::ranges::any_of(kKernel, [&](std::string_view each) { return whole.starts_with(each); }))
-    return false;
-  return fs::file_size(path, error) <= kLargest && !error;
+bool is_below(const fs::path& folder, const fs::path& path) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
 }
 
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+/// Devices and what the kernel shows of itself are no configs. `folder`: the one that the name was looked for
+/// in. A name or a link that leads out of it leads to files that the recipe has no business with, unless they
+/// are below the working folder or next to the recipe's folder.
+bool is_config_file(const fs::path& path, const fs::path& folder, const fs::path& recipe) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error) || error) return false;
+  const fs::path whole = fs::canonical(path, error);
+  constexpr std::array<std::string_view, 3> kKernel{"/proc", "/sys", "/dev"};
+  if (error || std::ranges::any_of(kKernel, [&](std::string_view each) { return is_below(each, whole); }))
+    return false;
+  const fs::path beside = fs::canonical(recipe.empty() ? fs::path(".") : recipe, error).parent_path();
+  const std::array<fs::path, 3> allowed{fs::canonical(folder.empty() ? fs::path(".") : folder, error),
+                                        fs::current_path(error), beside};
+  const bool is_allowed = std::ranges::any_of(
+      allowed, [&](const fs::path& each) { return each.has_relative_path() && is_below(each, whole); });
+  return is_allowed && fs::file_size(path, error) <= std::uintmax_t{kLargest} && !error;
 }
 
 void set_source(RecipeValue& value, std::size_t source) {
@@ -53,6 +58,11 @@ void lay_over(RecipeValue& below, const RecipeValue& above, const std::string& p
 
 }  // namespace
 
+bool may_name(const RecipeText& recipe, const fs::path& path) {
+  const fs::path folder = fs::path(recipe.file).parent_path();
+  return is_config_file(path, folder, folder);
+}
+
 std::optional<NamedFile> find_named(const RecipeText& recipe, const std::string& name) {
   const std::string plain = name.starts_with("./") ? name.substr(2) : name;
   if (const auto written = recipe.files.find(plain); written != recipe.files.end())
@@ -66,8 +76,8 @@ std::optional<NamedFile> find_named(const RecipeText& recipe, const std::string&
     folders.push_back(folder);
   }
   for (const fs::path& each : folders)
-    if (const fs::path path = each / name; is_config_file(path))
-      return NamedFile{path.lexically_normal().string(), text_of(path), false};
+    if (const fs::path path = each / name; is_config_file(path, each, fs::path(recipe.file).parent_path()))
+      return NamedFile{path.lexically_normal().string(), read_file(path.string(), kLargest), false};
   return std::nullopt;
 }
 

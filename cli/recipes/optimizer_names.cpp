@@ -116,7 +116,7 @@ bool deepspeed_offloads(const RecipePlace& place) {
   const std::string name = place.other("deepspeed");
   for (const std::filesystem::path& folder : {std::filesystem::path(place.folder), std::filesystem::path()}) {
     const std::string path = (folder / name).string();
-    if (std::error_code ignored; name.empty() || !std::filesystem::is_regular_file(path, ignored)) continue;
+    if (name.empty() || !may_name(place.text, path)) continue;
     const Json config = read_ds_text(read_file(path), path).document;
     const Json::json_pointer device("/zero_optimization/offload_optimizer/device");
     return config.contains(device) && (config.at(device) == "cpu" || config.at(device) == "nvme");

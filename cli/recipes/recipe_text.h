@@ -2,6 +2,7 @@
 // The text of a recipe as a tree in which every key and value knows where it stands.
 
 #include <cstddef>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -96,6 +97,10 @@ void put_path(RecipeValue& map, std::string_view path, RecipeEntry entry);
 /// Returns the text with the config that its command names below its flags. Throws InputError where that
 /// file is not there.
 [[nodiscard]] RecipeText with_named_config(RecipeText script);
+
+/// True if a recipe may name `path` as a config: a file of at most 1 MiB below the recipe's folder, the
+/// folder around that, or the working folder, links resolved; nothing of the kernel's.
+[[nodiscard]] bool may_name(const RecipeText& recipe, const std::filesystem::path& path);
 
 /// A file that a recipe names: what is in it, and where it is. Looked for among the files that the script
 /// writes, in the working folder, and in the recipe's folder and those above it.

@@ -94,7 +94,8 @@ std::vector<std::string> alternatives_before(const std::string& text, std::size_
 /// any other text.
 std::string modules_of_pattern(const std::string& text) {
   constexpr std::string_view kEnd = "_proj";
-  if (text.find_first_of("()|*^$\\[") == std::string::npos) return {};
+  constexpr std::size_t kLongest = 4096;
+  if (text.size() > kLongest || text.find_first_of("()|*^$\\[") == std::string::npos) return {};
   std::vector<std::string> modules;
   const auto add = [&](std::string module) {
     if (std::ranges::find(modules, module) == modules.end()) modules.push_back(std::move(module));
@@ -271,9 +272,9 @@ RecipeOptions as_ds_config(const RecipePlace& place) {
     return {{"--framework", "deepspeed"},
             {"--ds-config", fmt::format("{}:{}", place.text.file, place.value.line)}};
   }
-  if (is_there(fs::path(place.folder) / name))
-    return {{"--framework", "deepspeed"},
-            {"--ds-config", (fs::path(place.folder) / name).lexically_normal().string()}};
+  const fs::path beside = fs::path(place.folder) / name;
+  if (may_name(place.text, beside))
+    return {{"--framework", "deepspeed"}, {"--ds-config", beside.lexically_normal().string()}};
   if (const auto found = find_named(place.text, name)) {
     if (!found->is_written) return {{"--framework", "deepspeed"}, {"--ds-config", found->path}};
     place.recipe.ds_config = found->text;
@@ -283,8 +284,9 @@ RecipeOptions as_ds_config(const RecipePlace& place) {
   const auto word =
       std::ranges::find_if(place.row.words, [&](const auto& each) { return each.first == name; });
   if (word != place.row.words.end()) return typed_options(word->second);
-  place.not_planned(fmt::format(
-      "{} is not there: stage and offload are left open; --ds-config or --zero says them", in_quotes(name)));
+  place.not_planned(fmt::format("{} {}: stage and offload are left open; --ds-config or --zero says them",
+                                in_quotes(name),
+                                is_there(beside) ? "lies outside of the recipe's folder" : "is not there"));
   return deepspeed;
 }
 
