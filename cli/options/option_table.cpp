@@ -23,7 +23,8 @@ constexpr std::string_view kModel = "Model", kCluster = "Cluster", kTraining = "
 
 // Far beyond use, and small enough that every figure of a plan stays within 64 bits.
 constexpr double kMostHeadroom = 90;  // percent
-constexpr std::int64_t kMostTiles = 1'000'000;
+/// Each is played, those of an MLP in each layer.
+constexpr std::int64_t kMostMlpTiles = 256, kMostLossTiles = 4096;
 constexpr std::int64_t kMostEvaluated = 1'000'000'000, kMostTrained = 1'000'000'000'000'000;
 /// Each is a set of tensors on every rank: a thousand take minutes to plan.
 constexpr std::int64_t kMostPlannedAdapters = 64;
@@ -591,11 +592,11 @@ const std::vector<OptionSpec>& option_table() {
       {"--tiled-mlp", "auto|N", kTraining, kPlanning, "Tiled MLP",
        "slices of the tokens that the feed-forward layers run over (ALST) [whole]",
        integer_or(space(&SearchSpace::long_context, &LongContext::tiled_mlp), "auto", LongContext::kAutoTiles,
-                  kMostTiles)},
+                  kMostMlpTiles)},
       {"--tiled-loss", "auto|N", kTraining, kPlanning, "Tiled loss",
        "slices of the tokens that head and loss run over (ALST) [whole]",
        integer_or(space(&SearchSpace::long_context, &LongContext::tiled_loss), "auto",
-                  LongContext::kAutoTiles, kMostTiles)},
+                  LongContext::kAutoTiles, kMostLossTiles)},
       {"--attention", "flash|sdpa|eager", kTraining, kPlanning, "Attention", "attention kernel [flash]",
        word(training(&Training::attention))},
       {"--fused-loss", "", kTraining, kPlanning, "Fused loss",

@@ -257,6 +257,10 @@ void check_tiled_loss(const Model& model, const Training& training, const Strate
 }
 
 void check_tiles(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  constexpr std::int64_t kMostTiles = 512;  // each is played: as many take ten seconds and gigabytes
+  if (const std::int64_t tiles = mlp_tiles(s, training, model.shape.hidden_size); tiles > kMostTiles)
+    reasons.push_back(
+        fmt::format("a tiled MLP of {} slices is not planned: at most {} are", tiles, kMostTiles));
   if (s.long_context.tiled_mlp != 0 && model.shape.experts)
     reasons.emplace_back("the tiled feed-forward is not planned for routed experts");
   if (s.long_context.tiled_mlp != 0 && model.shape.operators.linear == LinearForm::conv1d)
