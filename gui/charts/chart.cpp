@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "gui/charts/ink.h"
+#include "gui/session/plain_tips.h"
 
 namespace zplan::gui {
 
@@ -192,7 +193,7 @@ void Chart::show_tip(const QPoint& global, const QModelIndex& index) {
   if (tip.isEmpty())
     QToolTip::hideText();
   else
-    QToolTip::showText(global, tip, viewport());
+    QToolTip::showText(global, plain_tip(tip), viewport());
 }
 
 bool Chart::viewportEvent(QEvent* event) {

@@ -5,6 +5,7 @@
 #include <QVBoxLayout>
 
 #include "cli/report/explain.h"
+#include "gui/session/plain_tips.h"
 #include "gui/session/words.h"
 
 namespace zplan::gui {
@@ -55,7 +56,7 @@ void ValidationLine::show_text(const QString& line, const QString& details) {
   if (details != details_->toPlainText()) details_->setPlainText(details);
   line_ = line;
   toggle_->setAccessibleName(line);
-  toggle_->setToolTip(tr("%1\nA click shows the details.").arg(line));
+  toggle_->setToolTip(plain_tip(tr("%1\nA click shows the details.").arg(line)));
   fit();
 }
 

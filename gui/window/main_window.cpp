@@ -21,6 +21,7 @@
 
 #include "cli/options/command_line.h"
 #include "gui/editors/editor_panel.h"
+#include "gui/session/plain_tips.h"
 #include "gui/session/words.h"
 #include "gui/tables/scenario_list.h"
 #include "gui/window/comparison_view.h"
@@ -46,9 +47,10 @@ Dialogs system_dialogs(QWidget* parent) {
               },
           .unsaved_changes =
               [parent](const QString& question) {
-                const auto answer =
-                    QMessageBox::question(parent, MainWindow::tr("Unsaved changes"), question,
-                                          QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel);
+                QMessageBox box(QMessageBox::Question, MainWindow::tr("Unsaved changes"), question,
+                                QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel, parent);
+                box.setTextFormat(Qt::PlainText);  // it names a file
+                const int answer = box.exec();
                 if (answer == QMessageBox::Save) return Dialogs::Decision::save;
                 return answer == QMessageBox::Discard ? Dialogs::Decision::discard
                                                       : Dialogs::Decision::cancel;
@@ -78,6 +80,7 @@ MainWindow::MainWindow(const Environment& environment, const QString& kept, QWid
       view_(new ComparisonView(session_, this)),
       message_(new MessageBar(this)) {
   setAcceptDrops(true);
+  qApp->installEventFilter(new PlainTips(this));
   build_panels();
   build_middle();
   build_menus();

@@ -17,6 +17,7 @@
 
 #include "cli/options/help.h"
 #include "gui/output/measurements.h"
+#include "gui/session/plain_tips.h"
 #include "gui/session/words.h"
 #include "gui/window/comparison_view.h"
 #include "gui/window/help_window.h"
@@ -83,7 +84,7 @@ void MainWindow::fill_recent() {
                     [this, file] {
                       if (may_leave()) documents_.open(file);
                     })
-        ->setToolTip(file);
+        ->setToolTip(plain_tip(file));
   recent_->setToolTipsVisible(true);
   if (!files.isEmpty()) recent_->addSeparator();
   recent_->addAction(tr("Forget these"), this, [this] { documents_.forget_recent(); })
