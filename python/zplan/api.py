@@ -1,8 +1,11 @@
 """The commands as functions. Each asks the command line's own library with the same words and reads the JSON that it prints."""
 from __future__ import annotations
 
+import json
 import os
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Type, TypeVar
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Dict, FrozenSet, List, Mapping, Optional, Sequence, Type, TypeVar
 
 from . import _engine, results
 from ._words import Documents, option_words
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
     )
 
 D = TypeVar("D", bound=results.Document)
+
+# Surrogates that stand for bytes of a file's name are typed as these.
+_UNTYPED = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 
 
 class InputError(ValueError):
@@ -74,7 +80,25 @@ def _options(model: Optional[ModelLike], training: Optional[TrainingArguments], 
     for name in ("ds_config", "baseline"):
         if given.get(name) is not None:
             given[name] = _config_option(given[name], documents)
+    for name, value in given.items():
+        _check_value(name, value)
     return option_words({**given, "json": True})
+
+
+@lru_cache(maxsize=None)
+def _flags() -> FrozenSet[str]:
+    """Options that take no value, as keyword arguments."""
+    _, table, _ = _engine.ask(["--help", "--json"])
+    return frozenset(each["key"].replace("-", "_") for each in json.loads(table)["options"] if not each["value"])
+
+
+def _check_value(name: str, value: Any) -> None:
+    """What no command line could be given: it would stand for the next option, or end the word."""
+    if value is True and name not in _flags():
+        raise InputError(f"{name}: True; accepted: a value")
+    for each in value if isinstance(value, (list, tuple)) else [value]:
+        if isinstance(each, str) and _UNTYPED.search(each):
+            raise InputError(f"{name}: {ascii(each)}; accepted: text without zero bytes and lone surrogates")
 
 
 def plan(model: ModelLike, *, training: Optional[TrainingArguments] = None, **options: Unpack[PlanOptions]) -> results.Report:
