@@ -1,0 +1,43 @@
+"""Legal and extreme: an answer, or a sentence, within the budget of steps and 1 GiB."""
+from attack import BAD_INPUT, PLANNED, Attack
+from inputs import CONFIG
+
+EITHER = PLANNED + (BAD_INPUT,)
+
+
+def asked(name, words, seconds=10.0, mebibytes=1024, **more):
+    return Attack(name, words, status=EITHER, seconds=seconds, mebibytes=mebibytes, **more)
+
+
+def layers(count):
+    return {"m/config.json": CONFIG.replace('_layers":32', f'_layers":{count}')}
+
+
+EXTREMES = [
+    asked("a million GPUs", "--model 405B --gpus 1000000 --nodes 125000 --gpu H100-SXM-80GB"),
+    asked("a million GPUs in one node", "--model 8B --gpus 1000000 --mem 80", seconds=20),
+    asked("more GPUs than there are numbers", "--model 8B --gpus 99999999999999999999 --mem 80"),
+    asked("a billion tokens a sample", "--model 8B $CARDS --seq 1000000000"),
+    asked("16 million tokens a sample", "--model 8B $CARDS --seq 16777216"),
+    asked("100,000 layers", "--model m $CARDS", files=layers(100000)),
+    asked("as many layers as are taken", "--model m $CARDS --zero 3 --offload none", files=layers(4096), seconds=15, mebibytes=1100),
+    asked("a rank of a million", "--model 8B $CARDS --method lora --lora-rank 1000000"),
+    asked("the highest rank", "--model 8B $CARDS --method lora --lora-rank 65536"),
+    asked("the largest micro-batch", "--model 8B $CARDS --micro-batch 65536"),
+    asked("a billion steps of accumulation", "--model 8B $CARDS --grad-accum 1000000000"),
+    asked("the most steps of accumulation", "--model 8B $CARDS --grad-accum 65536"),
+    asked("200,000 tiles of an MLP", "--model 8B $CARDS --tiled-mlp 200000"),
+    asked("257 tiles of an MLP", "--model 8B $CARDS --tiled-mlp 257"),
+    asked("a device of a petabyte", "--model 8B --gpus 8 --mem 1000000"),
+    asked("a device of nothing", "--model 8B --gpus 8 --mem 0.0001"),
+    asked("every option at its bound", "--model 8B --gpus 1000000 --mem 1000000 --seq 16777216 --micro-batch 65536 --grad-accum 65536 --zero 3 --offload all "
+          "--method lora --lora-rank 65536", seconds=20),
+    asked("a model of 10^15 parameters", "--model 1000T $CARDS"),
+    asked("a model of 100T parameters", "--model 100T --gpus 1000000 --nodes 125000 --gpu H100-SXM-80GB"),
+    asked("a mixture of a million experts", "--model m $CARDS", files={"m/config.json": CONFIG.replace("Llama", "Mixtral").replace("llama", "mixtral")[:-1] + ',"num_local_experts":1000000}'}),
+    asked("1,000 degrees of tensor parallelism", "--model 8B $CARDS --tp " + ",".join(map(str, range(1, 1001)))),
+    asked("10,000 recipes", "--recipe " + ",".join(["r.yaml"] * 10000) + " $CARDS", files={"r.yaml": "base_model: Qwen/Qwen3-8B\nadapter: lora\n"}),
+    asked("an option of a megabyte", "--model " + "x" * 100000 + " $CARDS"),
+    asked("lengths of a million samples", "--model 8B $CARDS --lengths l.txt", files={"l.txt": "1234\n" * 1000000}),
+]
+GROUPS = {"extremes": EXTREMES}

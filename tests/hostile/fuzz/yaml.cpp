@@ -1,0 +1,4 @@
+#include "cli/recipes/recipe_text.h"
+#include "tests/hostile/fuzz/fuzz.h"
+
+void zplan::fuzz::read(const std::string& text) { static_cast<void>(read_recipe_text(text, "r.yaml")); }
