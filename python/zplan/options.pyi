@@ -115,6 +115,7 @@ class _OfPlanSearchHardwareCompareFitCheck(TypedDict, total=False):
     pp: Integers
     vpp: Integers
     megatron: str
+    torchtitan: str
     cp: Integers
     ep: Integers
     etp: Integers
@@ -125,7 +126,7 @@ class _OfPlanSearchHardwareCompareFitCheck(TypedDict, total=False):
 class _OfPlanSearchHardwareCompareFitLintCheck(TypedDict, total=False):
     tp: Integers
     sp: Integers
-    framework: Literal["deepspeed", "fsdp", "torch", "megatron"]
+    framework: Literal["deepspeed", "fsdp", "torch", "megatron", "torchtitan"]
 
 class _OfPlanSearchCompareHardwareCompareFitCheck(TypedDict, total=False):
     routing: str
