@@ -200,7 +200,7 @@ Tensor divided_experts(Program& p, const Parameters& of, const Tensor& x, const 
   const Tensor input = replicated_input(torch, TensorCall::averaged_gradients, x, true);
   Routing all = routed;
   const bool is_wide = routed.weights.type == DType::fp32;
-  const TensorCall call = is_wide ? TensorCall::token_sums : TensorCall::combined_gradients;
+  const TensorCall call = is_wide ? TensorCall::wide_route_gradients : TensorCall::route_gradients;
   all.weights = replicated_input(torch, call, routed.weights, true);
   return summed_in_place(torch, TensorCall::row_output, experts_forward(p, of, input, all));
 }

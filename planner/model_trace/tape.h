@@ -34,6 +34,8 @@ enum class TensorCall : std::uint8_t {
   logits,                ///< every rank gathers the logits of all
   token_maxima,          ///< vocabulary-parallel loss: maxima of the logits
   token_sums,            ///< vocabulary-parallel loss: sums of exponentials, and logits of the targets
+  route_gradients,       ///< experts divided by width: gradients of routing weights are summed
+  wide_route_gradients,  ///< the same in fp32
   replicated_gradient,   ///< gradient of a weight that each rank applies to its own heads
   token_exchange,        ///< Ulysses: all tokens of some heads for some tokens of all heads, and back
   positions,             ///< Ulysses: every rank gathers the positions of all tokens

@@ -285,6 +285,10 @@ TensorCallAbout about(TensorCall call) {
     case TensorCall::token_maxima:
     case TensorCall::token_sums:
       return {Operation::all_reduce, Group::tensor, "vocabulary-parallel loss", fp32};
+    case TensorCall::route_gradients:
+      return {Operation::all_reduce, Group::tensor, "gradients of routing weights", model};
+    case TensorCall::wide_route_gradients:
+      return {Operation::all_reduce, Group::tensor, "gradients of routing weights", fp32};
     case TensorCall::replicated_gradient:
       return {Operation::all_reduce, Group::tensor, "replicated norms", model};
     case TensorCall::token_exchange:
