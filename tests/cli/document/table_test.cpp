@@ -31,6 +31,7 @@ TEST(Table, DropsTheLeastImportantColumnRatherThanWrap) {
 // Names come from files of others.
 TEST(Document, ShowsNamesAsText) {
   Document document;
+  document.shown = Shown::both;
   document.line("a\x1b[31m");
   document.table({{{"name", "", false, kAlways}}, {{{"<img src=x>\x07"}}}});
   EXPECT_EQ(text_of(document, {.width = 100}), "a\\x1b[31m\nname\n<img src=x>\\x07\n");
