@@ -16,7 +16,7 @@ from typing import Callable, Dict, Optional, Tuple, Union
 FITS, NOTHING_FITS, BAD_INPUT = 0, 1, 2
 PLANNED = (FITS, NOTHING_FITS)
 MOST_SHOWN = 3000  # bytes of the line that says what is wrong
-WALL_SECONDS = 60  # of a hang; the limits themselves are in processor time, which other processes do not change
+WALL_SECONDS = 300  # of a hang; the limits themselves are in processor time, which other processes do not change
 
 # C0 but line breaks, ESC, DEL, C1, and marks that change the direction of text.
 CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f\x80-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
