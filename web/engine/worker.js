@@ -2,23 +2,36 @@
 "use strict";
 importScripts("zplan-engine.js", "ask.js");
 
-const isGzip = (bytes) => bytes[0] === 0x1f && bytes[1] === 0x8b;
+/** Returns a stream of bytes with what was read of it already in front. */
+function whole(first, reader) {
+  return new ReadableStream({
+    start: (controller) => controller.enqueue(first),
+    pull: async (controller) => {
+      const { done, value } = await reader.read();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+  });
+}
 
-/** Returns the module's bytes. Servers differ in whether they say that the file is compressed, in which case the browser unpacks it. */
-async function moduleBytes() {
+/** Compiles the module while it is loaded. Servers differ in whether they say that the file is compressed, in which case the browser unpacks it. */
+async function compileModule() {
   const response = await fetch("zplan-engine.wasm.gz");
   if (!response.ok) throw new Error(`zplan-engine.wasm.gz: status ${response.status}`);
-  const bytes = new Uint8Array(await response.arrayBuffer());
-  if (!isGzip(bytes)) return bytes;
-  if (typeof DecompressionStream === "undefined")
-    throw new Error("This browser cannot unpack the engine. Chrome 95, Firefox 113, Safari 16.4 or newer can.");
-  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+  const reader = response.body.getReader();
+  const { value: first } = await reader.read();
+  let bytes = whole(first, reader);
+  if (first[0] === 0x1f && first[1] === 0x8b) {
+    if (typeof DecompressionStream === "undefined") throw new Error("This browser cannot unpack the engine. Chrome 95, Firefox 113, Safari 16.4 or newer can.");
+    bytes = bytes.pipeThrough(new DecompressionStream("gzip"));
+  }
+  return WebAssembly.compileStreaming(new Response(bytes, { headers: { "Content-Type": "application/wasm" } }));
 }
 
 let ask;
 
 async function start(compiled) {
-  const module = compiled ?? (await WebAssembly.compile(await moduleBytes()));
+  const module = compiled ?? (await compileModule());
   const engine = await new Promise((resolve, reject) => {
     zplanEngine({
       instantiateWasm(imports, received) {

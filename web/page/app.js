@@ -7,7 +7,7 @@ import { planOf, showAnswer } from "./answer.js";
 import { showComparison } from "./compare.js";
 import { BadInput, commandOf, copyOf, emptyState, fileOf, linkOf, makeScenario, nameOf, optionsOf, readLink, splitCommand, wordsOf } from "./scenario.js";
 import { openText } from "./files.js";
-import { problemOf, questionOf, readAnswer, refusal } from "./question.js";
+import { problemOf, questionOf, quickQuestionOf, ranked, readAnswer, refusal } from "./question.js";
 import { languageOf, loadWords, setLanguage, t, translatePage } from "./words.js";
 
 const EXAMPLES = [
@@ -34,6 +34,20 @@ const keyOf = (scenario) => JSON.stringify([wordsOf(scenario), scenario.files]);
 const answerOf = (scenario) => (scenario.report ? { report: scenario.report } : answers.get(keyOf(scenario)));
 
 // ---- answers
+
+/** Shows what is known soon: the strategies of the last answer under the new options. The whole answer follows. */
+function glance(scenario) {
+  const before = last.get(scenario);
+  if (!before || scenario.report || answerOf(scenario) || refusal(scenario, table)) return;
+  const key = keyOf(scenario), question = quickQuestionOf(scenario, before);
+  if (question === null) return;
+  engine.ask(question.words, { files: question.files, kind: "glance" }).then((answer) => {
+    const { report } = readAnswer(answer);
+    if (!report || keyOf(scenario) !== key || answerOf(scenario)) return;
+    last.set(scenario, ranked(report));
+    if (current() === scenario) render();
+  }, () => {});
+}
 
 /** Asks for a scenario's answer, once; a promise that it is there, or that a newer question of its kind came first. */
 function plan(scenario, kind) {
@@ -99,6 +113,7 @@ function update() {
   render();
   keepLink();
   const scenario = current();
+  if (scenario) glance(scenario);
   if (scenario) plan(scenario, "current").then(() => current() === scenario && (answerOf(scenario) ? render() : update()));
   if (state.view === "compare") for (const each of state.scenarios) if (each !== scenario && each.compared && !answerOf(each)) plan(each, null).then(render);
 }
@@ -245,6 +260,7 @@ function undo() {
 
 function add(scenario) {
   keepForUndo();
+  if (current() && last.has(current())) last.set(scenario, last.get(current())); // until its own answer is there
   change(() => {
     state.scenarios.push(scenario);
     state.current = state.scenarios.length - 1;
@@ -301,7 +317,7 @@ function edit(name, value) {
     draft = makeScenario();
   }
   clearTimeout(typing);
-  typing = setTimeout(update, 60);
+  typing = setTimeout(update, 20);
 }
 
 // ---- files

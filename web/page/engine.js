@@ -5,7 +5,7 @@ export class EngineError extends Error {}
 /** A newer question of the same kind came first. */
 export class Superseded extends Error {}
 
-const PATIENCE = 300; // ms that a running question may still take when a newer one of its kind waits
+const PATIENCE = 100; // ms that a running question may still take when a newer one of its kind waits
 
 export class Engine {
   #worker = null;
