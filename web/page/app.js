@@ -35,15 +35,17 @@ const answerOf = (scenario) => (scenario.report ? { report: scenario.report } : 
 
 // ---- answers
 
-/** Shows what is known soon: the strategies of the last answer under the new options. The whole answer follows. */
+/**
+ * Shows what is known soon: the strategies of the last answer under the new options, or of usual ones what fits. The whole answer follows.
+ */
 function glance(scenario) {
   const before = last.get(scenario);
-  if (!before || scenario.report || answerOf(scenario) || refusal(scenario, table)) return;
+  if (scenario.report || answerOf(scenario) || refusal(scenario, table)) return;
   const key = keyOf(scenario), question = quickQuestionOf(scenario, before);
   if (question === null) return;
   engine.ask(question.words, { files: question.files, kind: "glance" }).then((answer) => {
     const { report } = readAnswer(answer);
-    if (!report || keyOf(scenario) !== key || answerOf(scenario)) return;
+    if (!report || keyOf(scenario) !== key || answerOf(scenario) || !(before || report.plans.some((each) => each.fits))) return;
     last.set(scenario, ranked(report));
     if (current() === scenario) render();
   }, () => {});

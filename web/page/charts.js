@@ -130,9 +130,9 @@ export function curve(plan, available, width) {
     shapes.push(s("line", { class: "limit dashed", x1: LEFT, x2: LEFT + inner, y1: y(available), y2: y(available) }),
                 s("text", { class: "axis strong", x: LEFT + 6, y: y(available) - 6 }, `${t("available")}: ${gib(available)} GiB`));
   const peak = `${t("peak")} ${gib(worst.bytes)} GiB: ${placeOf(worst)}`;
-  const at = x(timeline.indexOf(worst) + 0.5), isRight = at + 8 + 7 * peak.length > LEFT + inner;
+  const at = x(timeline.indexOf(worst) + 0.5), labelWidth = 7 * peak.length;
   shapes.push(s("circle", { class: "peak", cx: at, cy: y(worst.bytes), r: 4 }),
-              s("text", { class: "axis strong halo", x: at + (isRight ? -8 : 8), y: y(worst.bytes) - 8, "text-anchor": isRight ? "end" : "start" }, peak));
+              s("text", { class: "axis strong halo", x: Math.max(LEFT + 4, Math.min(at - labelWidth / 2, LEFT + inner - labelWidth)), y: y(worst.bytes) - 9 }, peak));
   const label = t("Memory over the step: at most {} GiB, in {}. The table below has the phases.", gib(worst.bytes), placeOf(worst));
   const cursor = s("g", { class: "cursor", visibility: "hidden" }, s("line", { y1: TOP, y2: bottom }), s("text", { class: "axis strong halo", y: TOP - 8 }));
   const drawing = s("svg", { class: "curve", width, height: bottom + BOTTOM, viewBox: `0 0 ${width} ${bottom + BOTTOM}`, role: "img", "aria-label": label }, shapes.flat().filter(Boolean), cursor);

@@ -32,12 +32,16 @@ export function questionOf(scenario) {
   return { words: ["plan", ...wordsOf(scenario), ...(config ? ["--emit", config] : []), "--json"], files: scenario.files, reads: config ? [config] : [] };
 }
 
+/** Strategies that are tried before there is an answer. */
+const USUAL = { deepspeed: ["zero1", "zero2", "zero3", "zero3+offload-all"], fsdp: ["fsdp", "fsdp+no-reshard"] };
+
 /**
- * Returns a question whose answer comes in half the time: the strategies of the last answer under the options of this one, without
- * advice; null where there are too few.
+ * Returns a question whose answer comes in half the time: the strategies of the last answer, if any, under the options of this scenario,
+ * without advice; null where there are too few.
  */
-export function quickQuestionOf(scenario, { plans }) {
-  const ids = plans.slice(0, 8).map(({ id }) => id);
+export function quickQuestionOf(scenario, before) {
+  const usual = scenario.options.has("recipe") ? [] : USUAL[scenario.options.get("framework") ?? "deepspeed"] ?? [];
+  const ids = before?.plans.slice(0, 8).map(({ id }) => id) ?? usual;
   return ids.length < 2 ? null : { words: ["compare", ...wordsOf(scenario), "--json", "--", ...ids], files: scenario.files, reads: [] };
 }
 
