@@ -62,6 +62,7 @@ KernelRates::KernelRates(const Cluster& cluster, const Training& training)
   const bool in_units = training.precision != Precision::fp32 && matrix_peak(gpu, training.precision);
   plain_ = gpu.fp32.value_or(FlopsPerSecond(1e12)) * cluster.kernels.plain;
   matrix_ = in_units ? rate_of(gpu, training.precision) * shares.products : plain_;
+  in_8_bits_ = gpu.fp8 ? *gpu.fp8 * shares.products : matrix_;
   attention_ = in_units ? rate_of(gpu, training.precision) * shares.attention : plain_;
   memory_ = gpu.memory_bandwidth * shares.memory;
   if (has_small_tiles(gpu) && gpu.multiprocessors && gpu.boost_mhz) {
@@ -75,8 +76,9 @@ KernelRates::KernelRates(const Cluster& cluster, const Training& training)
 }
 
 /// fp32 factors among 16-bit training (adapters, a router, an fp32 head) run on the plain units: PyTorch
-/// leaves TF32 off.
+/// leaves TF32 off. Products in 8 bits reach the share of their peak that others reach of theirs.
 FlopsPerSecond KernelRates::rate(const Product& product) const {
+  if (product.element == Bytes(1)) return in_8_bits_;
   return product.element == Bytes(4) ? plain_ : matrix_;
 }
 

@@ -45,7 +45,7 @@ class KernelRates {
 
   [[nodiscard]] Seconds time(const TiledAttention& tiled) const;
 
-  FlopsPerSecond matrix_, plain_, attention_;
+  FlopsPerSecond matrix_, plain_, attention_, in_8_bits_;
   SmallTileAttention tiled_;  ///< operations per second; none where tiles are not small
   std::int64_t narrow_head_{};
   BytesPerSecond memory_;

@@ -52,9 +52,12 @@ void push(std::vector<std::shared_ptr<Node>>& ready, std::shared_ptr<Node> node)
 
 Tensor Saved::get() const {
   if (torch_ == nullptr) return {};
+  if (copy_ != nullptr) return torch_->hooks->unpack(*torch_, *copy_);
   if (promise_ == nullptr) {
-    torch_->read(tensor_);
-    return tensor_;
+    Tensor held = tensor_;
+    if (computes_again_) held.storage = torch_->make(held.layout, held.type).storage;
+    torch_->read(held);
+    return held;
   }
   if (!promise_->frame->recomputed) torch_->recompute(*promise_->frame);
   torch_->read(promise_->tensor);
@@ -181,7 +184,10 @@ void Autograd::connect(Tensor& output, const std::shared_ptr<Node>& node, std::s
 }
 
 Saved Autograd::save(const Tensor& tensor) {
-  if (frames_.empty()) return {tensor.detached(), *this};
+  if (frames_.empty()) {
+    if (hooks && !running_ && tensor.defined()) return hooks->pack(*this, tensor.detached());
+    return {tensor.detached(), *this};
+  }
   const std::shared_ptr<CheckpointFrame>& frame = frames_.back();
   if (!frame->recomputed) {
     auto promise = std::make_shared<Promise>(Promise{frame, {}});
@@ -403,11 +409,13 @@ void Autograd::backward(const Tensor& root, Tensor gradient) {
     ready.pop_back();
     run(*next, ready);
   }
+  if (hooks && !outer) hooks->leave_part();
   enabled_ = was_enabled;
   running_ = outer;
 }
 
 void Autograd::run(Node& node, std::vector<std::shared_ptr<Node>>& ready) {
+  if (hooks && node.part != recorder_.current()) hooks->leave_part();
   if (before_node) before_node(node);
   recorder_.enter(node.part);
   end_kernel();
@@ -420,6 +428,7 @@ void Autograd::run(Node& node, std::vector<std::shared_ptr<Node>>& ready) {
     for (const Tensor& each : gradients) read(each);
     node.buffer.clear();
     outputs = node.backward(gradients);
+    if (hooks) hooks->leave_node();
     end_kernel();
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (!outputs[i].defined() || node.next[i].edge.node == nullptr) continue;

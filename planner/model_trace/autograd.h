@@ -12,6 +12,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -74,11 +75,23 @@ struct Promise {
   Tensor tensor;
 };
 
-/// Saved is a tensor kept for the backward, or a promise to compute it again.
+/// HostCopy is a saved tensor that waits in pinned host memory.
+struct HostCopy {
+  std::int64_t number{};  ///< of the tensors saved so far
+  Tensor stashed;         ///< on the device while its copy is under way
+  Layout layout;
+  DType type{};
+};
+
+/// Saved is a tensor kept for the backward, on the device or on the host, or a promise to compute it again.
 class Saved {
  public:
   Saved() = default;
-  Saved(Tensor tensor, class Autograd& torch) : torch_(&torch), tensor_(std::move(tensor)) {}
+  Saved(std::shared_ptr<HostCopy> copy, class Autograd& torch) : torch_(&torch), copy_(std::move(copy)) {}
+  Saved(Tensor tensor, class Autograd& torch) : torch_(&torch), tensor_(std::move(tensor)) {
+    computes_again_ = tensor_.storage != nullptr && tensor_.storage->is_computed_again();
+    if (computes_again_) tensor_.storage.reset();
+  }
   Saved(std::shared_ptr<Promise> promise, Autograd& torch) : torch_(&torch), promise_(std::move(promise)) {}
   [[nodiscard]] Tensor get() const;
 
@@ -86,6 +99,8 @@ class Saved {
   Autograd* torch_{};
   Tensor tensor_;
   std::shared_ptr<Promise> promise_;
+  std::shared_ptr<HostCopy> copy_;
+  bool computes_again_{};
 };
 
 /// CheckpointFrame is one checkpointed call: how to run it again, and the promises of what it saves, in
@@ -109,6 +124,43 @@ enum class CheckpointMethod : std::uint8_t { full, reentrant, selective };
 /// _restore_tensor. Unsloth copies an input back into a buffer that is there already (buffered). Megatron
 /// divides it among tensor-parallel ranks (divided).
 enum class CheckpointInput : std::uint8_t { on_device, on_host, pinned, retained, buffered, divided };
+
+/// SavedHooks are saved_tensors_hooks that copy what autograd saves to pinned host memory, on a stream of
+/// their own: a tensor stays on the device until four more were saved, and one that is fetched until the
+/// second node after it that fetches any. Both end with the layer here; the libraries' last into the next.
+/// Source: trl 1.15 models/activation_offloading.py, torchtune 0.6.1 training/_activation_offloading.py
+/// (OffloadActivations, use_streams).
+class SavedHooks {
+ public:
+  /// Copies each saved tensor, instead of keeping on the device what is saved again while it is stashed. Such
+  /// hooks take views of weights for activations, too.
+  bool copies_each{};
+  /// Gathered weights are no parameters to the hooks (FSDP).
+  bool copies_weights{};
+
+  /// Returns what is saved in the place of `tensor`.
+  [[nodiscard]] Saved pack(Autograd& torch, const Tensor& tensor);
+  /// Returns the tensor, fetched to the device where it has left it.
+  [[nodiscard]] Tensor unpack(Autograd& torch, HostCopy& copy);
+  /// Ends a node of the backward.
+  void leave_node();
+  /// Ends a layer.
+  void leave_part();
+
+ private:
+  struct Known {
+    std::weak_ptr<Storage> storage;
+    std::int64_t elements{}, number{};
+    DType type{};
+  };
+  [[nodiscard]] Known* known(const Tensor& tensor);
+  void forget(std::int64_t number);
+
+  std::int64_t count_{};
+  std::vector<std::shared_ptr<HostCopy>> stash_;  ///< oldest first
+  std::vector<Known> known_;                      ///< memory whose tensor is on the device
+  Tensors fetched_, fetched_now_;                 ///< by nodes before, by the node that runs
+};
 
 /// torch.autocast over tensors without values: operators that run in 16 bits cast their operands, and the
 /// casts of weights are kept until the outermost context is left. Source: torch 2.11
@@ -235,6 +287,15 @@ class Autograd {
   }
   /// Most keys that a query of the current layer sees; 0: all.
   std::int64_t attention_window{};
+
+  std::optional<SavedHooks> hooks{};  ///< around the forward
+
+  /// Float8Products holds how linear layers inside of decoder layers multiply in 8 bits.
+  struct Float8Products {
+    bool fused{};          ///< Inductor's kernels scale and cast in one
+    bool keeps_weights{};  ///< its graphs keep weights that were gathered in 8 bits
+  };
+  std::optional<Float8Products> float8{};
 
   /// x.requires_grad_(True) of a tensor outside the graph. It keeps its gradient, and the graph keeps both.
   static void require_gradient(Tensor& x);

@@ -406,9 +406,23 @@ class MicroStep {
     torch_.one_workspace = t.modules.shares_workspace;
     torch_.recomputes_whole = t.modules.checkpoints_around_layers;
     torch_.alternate_products = t.modules.recomputes_alternate_products;
+    torch_.hooks = saved_hooks();
+    if (t.float8 != Float8::none)
+      torch_.float8 = {.fused = t.compile != Compile::none,
+                       .keeps_weights = t.float8 == Float8::tensorwise_gather && t.compile != Compile::none};
     torch_.holds_inputs = t.fsdp_holds_inputs && t.method != Method::full;
     const bool casts = framework.casts_adapters(t, program_.strategy);
     program_.adapters = makes_fp32_adapters(t) && !casts ? DType::fp32 : program_.weights;
+  }
+
+  /// Hooks of TRL or torchtune that move saved tensors to the host.
+  [[nodiscard]] std::optional<SavedHooks> saved_hooks() const {
+    const CheckpointOffload offload = checkpoint_offload(program_.training, program_.strategy);
+    if (!moves_saved(offload)) return std::nullopt;
+    SavedHooks hooks;
+    hooks.copies_each = offload == CheckpointOffload::each;
+    hooks.copies_weights = spec(program_.training.framework).makes_shards;
+    return hooks;
   }
 
   void load_parameters() {
@@ -518,6 +532,7 @@ class MicroStep {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       if (returns_hidden_states()) program_.kept_inputs[static_cast<int>(i)].push_back(hidden.detached());
       hidden = layer(i, hidden);
+      if (torch_.hooks) torch_.hooks->leave_part();
       if (i < program_.deepstack.size()) hidden = with_deepstack(program_, hidden, i);
       if (kept_input(i) == CheckpointInput::pinned) recorder_.return_output(*hidden.storage);
     }
@@ -611,6 +626,8 @@ class MicroStep {
       return CheckpointInput::divided;
     switch (checkpoint_offload(program_.training, program_.strategy)) {
       case CheckpointOffload::none: break;
+      case CheckpointOffload::shared:
+      case CheckpointOffload::each:
       case CheckpointOffload::host: return CheckpointInput::on_host;
       case CheckpointOffload::pinned:
         if (program_.strategy.zero_stage == 3) break;

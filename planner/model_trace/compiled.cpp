@@ -15,6 +15,19 @@ namespace zplan::symbolic {
 
 namespace {
 
+/// Returns the result of an elementwise kernel. Where products read it in 8 bits, the graph's backward makes
+/// and casts it again.
+Tensor computed_again(const Program& p, Tensor result) {
+  if (p.training.float8 != Float8::none) result.storage->compute_again();
+  return result;
+}
+
+/// True where norms have fp32 weights beside 16-bit ones: Unsloth's, where a model trains whole. A compiled
+/// layer then keeps a norm's result in fp32, twice the bytes.
+bool trains_wide_norms(const Program& p) {
+  return p.modules().compiles_layers && p.training.method == Method::full;
+}
+
 /// A norm in one kernel: keeps its input and each row's statistics; its backward writes over the gradient.
 Tensor compiled_norm(Program& p, const NormCall& call) {
   Autograd& torch = p.torch;
@@ -24,13 +37,16 @@ Tensor compiled_norm(Program& p, const NormCall& call) {
   const Tensor& x = call.x;
   const auto node = torch.node({&x, &weight, &bias});
   const std::int64_t h = x.layout.sizes.back(), rows = x.elements() / h;
-  Tensor output = torch.make(Layout::contiguous(x.layout.sizes), x.type);
+  Tensor output = computed_again(p, torch.make(Layout::contiguous(x.layout.sizes), x.type));
   const Tensor statistics = torch.make(Layout::contiguous({call.bias != nullptr ? 2 : 1, rows}), DType::fp32);
+  const Tensor wide = trains_wide_norms(p) ? torch.make(output.layout, x.type) : Tensor{};
   torch.end_kernel(1);
   if (!node) return output;
-  node->backward = [&torch, h, kept = torch.save(x), sums = torch.save(statistics), type = weight.type,
-                    trains = weight.requires_gradient, has_bias = call.bias != nullptr](Tensors& gradients) {
-    const Tensor input = kept.get(), held = sums.get();
+  const Saved product = wide.defined() ? torch.save(wide) : Saved{};
+  node->backward = [&torch, h, kept = torch.save(x), sums = torch.save(statistics), product,
+                    type = weight.type, trains = weight.requires_gradient,
+                    has_bias = call.bias != nullptr](Tensors& gradients) {
+    const Tensor input = kept.get(), held = sums.get(), other = product.get();
     torch.change(gradients[0], &input);
     Tensors outputs(3);
     outputs[0] = gradients[0];
@@ -56,7 +72,8 @@ Tensor compiled_activation(Program& p, const Tensors& operands) {
   std::vector<const Tensor*> inputs;
   for (const Tensor& each : operands) inputs.push_back(&each);
   const auto node = torch.node(inputs);
-  Tensor result = torch.make(Layout::contiguous(operands[0].layout.sizes), operands[0].type);
+  Tensor result =
+      computed_again(p, torch.make(Layout::contiguous(operands[0].layout.sizes), operands[0].type));
   torch.end_kernel(1);
   if (!node) return result;
   std::vector<Saved> kept;
@@ -97,6 +114,7 @@ const LayerKernels& kernels_of(const Program& p) {
     case Compile::none: break;
     case Compile::layer:
       if (p.torch.recorder().current() == Recorder::kModel) break;
+      if (p.modules().compiles_layers && p.training.method != Method::full) break;
       return kCompiled;
     case Compile::model: return kCompiled;
   }

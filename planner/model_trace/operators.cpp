@@ -540,26 +540,62 @@ Product product_of(std::int64_t rows, std::int64_t inner, std::int64_t columns, 
 
 namespace {
 
+/// Returns an operand of a product in 8 bits. An eager cast finds the largest magnitude, scales in fp32 and
+/// clamps; one of Inductor's kernels finds it, another writes the result. Source: torchao 0.18
+/// float8/float8_scaling_utils.py hp_tensor_to_float8_dynamic, float8_utils.py to_fp8_saturated.
+Tensor in_8_bits(Autograd& torch, const Tensor& x) {
+  const Layout layout = elementwise({&x.layout});
+  if (torch.float8->fused) {
+    torch.read(x), torch.end_kernel(1);
+    return torch.operate({&x}, layout, DType::uint8);
+  }
+  { const Tensor magnitudes = torch.operate({&x}, layout, x.type); }
+  Tensor scaled;
+  {
+    const Tensor wide = torch.operate({&x}, layout, DType::fp32);
+    scaled = torch.operate({&wide}, layout, DType::fp32);
+  }
+  const Tensor clamped = torch.operate({&scaled}, layout, DType::fp32);
+  return torch.operate({&clamped}, layout, DType::uint8);
+}
+
+/// True where products run in 8 bits: inside of decoder layers.
+bool runs_in_8_bits(Autograd& torch) {
+  return torch.float8 && torch.recorder().current() != Recorder::kModel;
+}
+
+/// Casts both operands where the product runs in 8 bits; returns the type that it runs in.
+DType cast_operands(Autograd& torch, bool in_8, Tensor& a, Tensor& b) {
+  if (!in_8) return a.type;
+  a = in_8_bits(torch, a), b = in_8_bits(torch, b);
+  return DType::uint8;
+}
+
 /// [T, in] × [in, out], with a bias as addmm. The weight's gradient is computed before the input's in mm,
 /// after it in addmm: derivatives run in the alphabetical order of their arguments' names.
 Tensor matrix_product(Autograd& torch, const Tensor& x, const Tensor& weight, const Tensor* bias) {
   const Tensor none;
   const Tensor& b = bias != nullptr ? *bias : none;
   const auto node = torch.node({&x, &weight, &b});
-  Saved kept_x, kept_weight;
+  const bool in_8 = runs_in_8_bits(torch);
+  Saved kept_x, kept_weight, kept_narrow;
   if (node) {
     if (node->needs(1)) kept_x = torch.save(x);
     if (node->needs(0)) kept_weight = torch.save(weight);
   }
+  if (node && in_8 && torch.float8->keeps_weights)
+    kept_narrow = torch.save(torch.operate({}, weight.layout, DType::uint8));
   Tensor result = torch.expensive(
       [&] {
+        Tensor left = x, right = weight;
+        const DType type = cast_operands(torch, in_8, left, right);
         Tensor made = torch.make(Layout::contiguous({x.size(0), weight.size(1)}), x.type);
-        torch.multiply(bias != nullptr, product_of(x.size(0), x.size(1), weight.size(1), x.type));
+        torch.multiply(bias != nullptr, product_of(x.size(0), x.size(1), weight.size(1), type));
         return made;
       },
       true);
   if (!node) return result;
-  node->backward = [&torch, &itself = *node, kept_x, kept_weight, biased = bias != nullptr,
+  node->backward = [&torch, &itself = *node, kept_x, kept_weight, kept_narrow, in_8, biased = bias != nullptr,
                     turned = !weight.layout.is_contiguous(), rows = x.size(0), in = x.size(1),
                     out = weight.size(1)](Tensors& gradients) {
     const Tensor held_weight = itself.needs(0) ? kept_weight.get() : Tensor{};
@@ -568,14 +604,18 @@ Tensor matrix_product(Autograd& torch, const Tensor& x, const Tensor& weight, co
     Tensors outputs(3);
     const auto input = [&] {
       if (!itself.needs(0)) return;
+      Tensor left = gradients[0].detached(), right = held_weight;
+      const DType by = cast_operands(torch, in_8, left, right);
       outputs[0] = torch.make(Layout::contiguous({rows, in}), type);
-      torch.multiply(false, product_of(rows, out, in, type));
+      torch.multiply(false, product_of(rows, out, in, by));
     };
     if (biased) input();
     if (itself.needs(1)) {
+      Tensor left = held_x, right = gradients[0].detached();
+      const DType by = cast_operands(torch, in_8, left, right);
       outputs[1] = torch.make(Layout::contiguous(turned ? Dimensions{out, in} : Dimensions{in, out}), type);
       if (turned) outputs[1].layout = outputs[1].layout.transposed(0, 1);
-      torch.multiply(false, product_of(in, rows, out, type));
+      torch.multiply(false, product_of(in, rows, out, by));
     }
     if (!biased) input();
     if (itself.needs(2)) outputs[2] = gradients[0];

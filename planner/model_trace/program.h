@@ -60,6 +60,7 @@ struct LayerInputs {
   Tensor mask;                                          ///< explicit attention mask, where there is one
   Tensor sliding_mask, sliding_cosines, sliding_sines;  ///< of layers with a window
   Tensor alibi;                                         ///< biases by position, where the model has them
+  Tensor unread;                                        ///< an argument that no recorded operator reads
 };
 
 struct TowerParameters;

@@ -85,6 +85,8 @@ class Recorder {
   [[nodiscard]] Load& load();
   /// Called before another part begins, or a framework acts.
   std::function<void()> before_step_in;
+  /// Records that a tensor of the current part waits in pinned host memory.
+  void pin(Bytes size) { part(current_).pinned.push_back(size); }
   /// Records an exchange of `size` bytes.
   void communicate(TensorCall call, Bytes size);
   /// Records that the next computation needs the last call of this sort, which was issued ahead.

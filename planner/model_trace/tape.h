@@ -153,7 +153,8 @@ struct TapePart {
   /// graph are dropped (1: attributes of autograd functions).
   std::array<std::vector<Event>, 2> endings;
   std::vector<TapeModule> modules;
-  std::int32_t blocks{};  ///< number of blocks
+  std::vector<Bytes> pinned;  ///< tensors that wait in pinned host memory from forward to backward
+  std::int32_t blocks{};      ///< number of blocks
   std::int32_t output{-1},
       gradient{-1};  ///< blocks of the hidden states it returns and of the gradient it leaves
   bool operator==(const TapePart&) const = default;

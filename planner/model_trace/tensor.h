@@ -121,6 +121,9 @@ class Storage {
   [[nodiscard]] std::int32_t block() const { return block_; }
   /// Leaves freeing the memory to a framework.
   void give_away() { recorder_ = nullptr; }
+  /// A compiled graph computes the memory's values again for its backward, instead of keeping them.
+  void compute_again() { computed_again_ = true; }
+  [[nodiscard]] bool is_computed_again() const { return computed_again_; }
   /// Frees the memory while tensors go on to share the storage: untyped_storage().resize_(0).
   void drop();
   /// Allocates the memory again.
@@ -129,7 +132,7 @@ class Storage {
  private:
   Recorder* recorder_;
   std::int32_t block_;
-  bool dropped_{};
+  bool dropped_{}, computed_again_{};
 };
 
 struct Node;

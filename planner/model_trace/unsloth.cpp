@@ -1,6 +1,7 @@
 // Unsloth's fast models in the places of transformers' modules: LoRA of several linear layers in one
 // function, which keeps no product; norms that write gradients over what they were given; a loss without
-// logits. Batches are padding-free: samples lie behind each other in one row.
+// logits. Batches are padding-free: samples lie behind each other in one row. Layers of padded batches are
+// compiled (--compile layer), and those of full fine-tuning always are.
 // Source: unsloth 2026.10.9 kernels/{fast_lora,rms_layernorm,rope_embedding,utils}.py, models/llama.py,
 // utils/attention_dispatch.py; compared with recorded steps (tests/reference/unsloth).
 
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +29,9 @@ namespace zplan {
 namespace symbolic {
 
 namespace {
+
+/// True where torch.compile runs around each layer.
+bool is_compiled(const Training& training) { return training.compile == Compile::layer; }
 
 /// A linear layer with its adapter.
 struct Adapted {
@@ -69,8 +74,16 @@ void add_low_rank(Program& p, std::int64_t in, std::int64_t rank, std::int64_t o
   p.torch.multiply(false, product_of(p.sizes.tokens(), rank, out, DType::bf16));
 }
 
-/// matmul_lora: x·W, and x·A·B added to it. Packed weights are unpacked to a buffer that stays.
+/// The 16-bit weight [out, in] of a packed one, where it gets memory of its own.
+Tensor unpacked(Program& p, bool is_packed, std::int64_t out, std::int64_t in) {
+  return is_packed ? fresh(p.torch, {out, in}, DType::bf16) : Tensor{};
+}
+
+/// matmul_lora: x·W, and x·A·B added to it. Packed weights are unpacked to a buffer that stays; a compiled
+/// layer has no such buffer.
 Tensor multiply(Program& p, const Adapted& of) {
+  const bool unpacks = is_compiled(p.training) && is_packed(p.training, *of.weight->about);
+  const Tensor weight = unpacked(p, unpacks, of.out(), of.in());
   Tensor result = fresh(p.torch, {p.sizes.b, p.sizes.s, of.out()}, DType::bf16);
   p.torch.multiply(false, product_of(p.sizes.tokens(), of.in(), of.out(), DType::bf16));
   with_narrow(p, {&of.down->tensor, &of.up->tensor}, [&] { add_low_rank(p, of.in(), of.rank(), of.out()); });
@@ -105,7 +118,7 @@ void adapter_gradients(Program& p, const Low& of, Tensor& down, Tensor& up) {
 
 /// Adds the gradient of a layer's input to one that is there. A packed weight is unpacked for it.
 void add_input_gradient(Program& p, const Low& of) {
-  const Tensor unpacked = of.packed ? fresh(p.torch, {of.out, of.in}, DType::bf16) : Tensor{};
+  const Tensor weight = unpacked(p, of.packed, of.out, of.in);
   p.torch.multiply(false, product_of(p.sizes.tokens(), of.out, of.in, DType::bf16));
 }
 
@@ -172,7 +185,7 @@ Tensor fused_linear(Program& p, const Adapted& of, const Tensor& x) {
       const Tensor middle = fresh(torch, {p.sizes.tokens(), low.rank}, DType::bf16);
       outputs[1] = low.down, outputs[2] = low.up;
       adapter_gradients(p, low, outputs[1], outputs[2]);
-      const Tensor unpacked = low.packed ? fresh(torch, {low.out, low.in}, DType::bf16) : Tensor{};
+      const Tensor weight = unpacked(p, low.packed, low.out, low.in);
       outputs[0] = fresh(torch, input.layout.sizes, DType::bf16);
       torch.multiply(false, product_of(p.sizes.tokens(), low.out, low.in, DType::bf16));
     });
@@ -187,8 +200,61 @@ Tensor linear_of_unsloth(Program& p, const Parameters& of, const Parameter& weig
   return linear_of_transformers(p, of, weight, x);
 }
 
-/// Gate, up and down in one function: it keeps its input and the two products, not what they make, and
-/// writes gradients over all three.
+/// SavedGates are what the function of gate, up and down keeps: its input and both products. A compiled layer
+/// computes the input again, which a norm made.
+struct SavedGates {
+  Saved input{}, gate{}, up{};
+  Layout of_input{};
+};
+
+/// Gradients of gate, up and down, in new memory: a compiled layer makes the product of both once more, its
+/// gradient by the weight and that by the adapter, and then those of gate and up.
+void compiled_gates(Program& p, const std::vector<Low>& lows, const SavedGates& kept, Tensors& outputs) {
+  Autograd& torch = p.torch;
+  const Tensor gate = kept.gate.get(), up = kept.up.get();
+  const Tensor input = fresh(torch, kept.of_input.sizes, DType::bf16);
+  Tensor inner = fresh(torch, gate.layout.sizes, DType::bf16);
+  {
+    const Tensor weight = unpacked(p, lows[2].packed, lows[2].out, lows[2].in);
+    torch.multiply(false, product_of(p.sizes.tokens(), lows[2].out, lows[2].in, DType::bf16));
+  }
+  {
+    const Tensor low = fresh(torch, gate.layout.sizes, DType::bf16);
+    add_low_rank(p, lows[2].out, lows[2].rank, lows[2].in);
+    const Tensor product = fresh(torch, gate.layout.sizes, DType::bf16);
+    const Tensor of_norm = fresh(torch, kept.of_input.sizes, DType::fp32);
+    const Tensor of_rows = fresh(torch, kept.of_input.sizes, DType::bf16);
+    outputs[5] = lows[2].down, outputs[6] = lows[2].up;
+    adapter_gradients(p, lows[2], outputs[5], outputs[6]);
+  }
+  torch.change(inner), torch.change(gate), torch.change(up);
+  outputs[0] = fresh(torch, kept.of_input.sizes, DType::bf16);
+  for (std::size_t i = 2; i-- > 0;) {
+    outputs[1 + 2 * i] = lows[i].down, outputs[2 + 2 * i] = lows[i].up;
+    adapter_gradients(p, lows[i], outputs[1 + 2 * i], outputs[2 + 2 * i]);
+    if (i == 1) inner.reset();
+    add_input_gradient(p, lows[i]);
+  }
+}
+
+/// Gradients of gate, up and down, written over what was kept.
+void gates_in_place(Program& p, const std::vector<Low>& lows, const SavedGates& kept, Tensors& outputs) {
+  Autograd& torch = p.torch;
+  const Tensor input = kept.input.get(), first = kept.gate.get(), second = kept.up.get();
+  const Tensor inner = fresh(torch, first.layout.sizes, DType::bf16);
+  torch.multiply(false, product_of(p.sizes.tokens(), lows[2].out, lows[2].in, DType::bf16));
+  add_low_rank(p, lows[2].out, lows[2].rank, lows[2].in);
+  torch.change(inner), torch.change(first), torch.change(second);
+  for (std::size_t i = 3; i-- > 0;) {
+    outputs[1 + 2 * i] = lows[i].down, outputs[2 + 2 * i] = lows[i].up;
+    adapter_gradients(p, lows[i], outputs[1 + 2 * i], outputs[2 + 2 * i]);
+  }
+  add_input_gradient(p, lows[1]);
+  add_input_gradient(p, lows[0]);
+  outputs[0] = input;
+}
+
+/// Gate, up and down in one function: it keeps its input and the two products, not what they make.
 Tensor fused_feed_forward(Program& p, const std::array<Adapted, 3>& layers, const Tensor& x) {
   Autograd& torch = p.torch;
   const auto node = torch.node({&x, &layers[0].down->tensor, &layers[0].up->tensor, &layers[1].down->tensor,
@@ -200,26 +266,16 @@ Tensor fused_feed_forward(Program& p, const std::array<Adapted, 3>& layers, cons
     result = multiply(p, layers[2]);
   }
   if (!node) return result;
+  const bool compiled = is_compiled(p.training);
   const std::vector<Low> lows{Low(p, layers[0]), Low(p, layers[1]), Low(p, layers[2])};
-  node->backward = [&p, &torch, kept = torch.save(x), kept_gate = torch.save(gate), kept_up = torch.save(up),
-                    lows](Tensors&) {
-    const Tensor input = kept.get(), first = kept_gate.get(), second = kept_up.get();
+  SavedGates kept{.of_input = x.layout};
+  if (!compiled) kept.input = torch.save(x);
+  kept.gate = torch.save(gate), kept.up = torch.save(up);
+  node->backward = [&p, compiled, kept, lows](Tensors&) {
     Tensors outputs(7);
     std::vector<const Tensor*> matrices;
     for (const Low& each : lows) matrices.insert(matrices.end(), {&each.down, &each.up});
-    with_narrow(p, matrices, [&] {
-      const Tensor inner = fresh(torch, first.layout.sizes, DType::bf16);
-      torch.multiply(false, product_of(p.sizes.tokens(), lows[2].out, lows[2].in, DType::bf16));
-      add_low_rank(p, lows[2].out, lows[2].rank, lows[2].in);
-      torch.change(inner), torch.change(first), torch.change(second);
-      for (std::size_t i = 3; i-- > 0;) {
-        outputs[1 + 2 * i] = lows[i].down, outputs[2 + 2 * i] = lows[i].up;
-        adapter_gradients(p, lows[i], outputs[1 + 2 * i], outputs[2 + 2 * i]);
-      }
-      add_input_gradient(p, lows[1]);
-      add_input_gradient(p, lows[0]);
-    });
-    outputs[0] = input;
+    with_narrow(p, matrices, [&] { (compiled ? compiled_gates : gates_in_place)(p, lows, kept, outputs); });
     return outputs;
   };
   return Autograd::connected(result, node);
@@ -237,11 +293,31 @@ Tensor feed_forward_of_unsloth(Program& p, const Parameters& of, const Tensor& x
   return found == 3 ? fused_feed_forward(p, layers, x) : feed_forward_of_transformers(p, of, x);
 }
 
+/// The final norm of a model that trains whole, whose weight is fp32 and whose result is, too.
+Tensor wide_norm(Program& p, const NormCall& call) {
+  Autograd& torch = p.torch;
+  const Tensor& x = call.x;
+  const Tensor& weight = call.weight.tensor;
+  const auto node = torch.node({&x, &weight});
+  Tensor result = torch.make(Layout::contiguous(x.layout.sizes), DType::fp32);
+  const Tensor roots = torch.make(Layout::contiguous({p.sizes.tokens()}), DType::fp32);
+  torch.end_kernel(1);
+  if (!node) return result;
+  node->backward = [&torch, kept = torch.save(x), kept_roots = torch.save(roots),
+                    weight = weight.detached()](Tensors& gradients) {
+    const Tensor input = kept.get(), factors = kept_roots.get();
+    const Tensor of_input = torch.operate({&gradients[0], &input}, input.layout, input.type);
+    return Tensors{of_input, torch.operate({}, weight.layout, weight.type)};
+  };
+  return Autograd::connected(result, node);
+}
+
 /// RMSNorm with a frozen weight: keeps its input and each row's reciprocal root. In front of attention and
 /// feed-forward the gradient is written over the one that came.
 Tensor norm_of_unsloth(Program& p, const NormCall& call) {
   const bool known =
       call.form == NormForm::narrow || call.form == NormForm::wide || call.form == NormForm::one_more;
+  if (known && p.training.method == Method::full) return wide_norm(p, call);
   if (!known || call.weight.tensor.requires_gradient) return norm_of_transformers(p, call);
   Autograd& torch = p.torch;
   const Tensor x = contiguous(torch, call.x);
@@ -279,7 +355,8 @@ void rotate_of_unsloth(Program& p, Heads& heads) {
 
 /// PyTorch's fused attention sample by sample, whose outputs are joined in new memory; FlashAttention runs
 /// over all samples at once.
-Tensor attention_of_unsloth(Program& p, const Parameters& of, const Tensor& x, bool /*sliding*/) {
+Tensor attention_of_unsloth(Program& p, const Parameters& of, const Tensor& x, bool sliding) {
+  if (p.training.method == Method::full) return attention_of_transformers(p, of, x, sliding);
   Autograd& torch = p.torch;
   const Sizes& n = p.sizes;
   Heads heads = projected(p, of, x);
@@ -299,8 +376,17 @@ Tensor attention_of_unsloth(Program& p, const Parameters& of, const Tensor& x, b
   return linear_layer(p, of, attention_output(p, of), joined);
 }
 
+/// The embeddings of a model that trains whole, and the mask of booleans that keeps samples of a row apart,
+/// which layers are given.
+Tensor embed_and_mask(Program& p, const Parameters& of) {
+  Tensor embedded = before_layers(p, of);
+  p.given.unread = fresh(p.torch, {1, 1, p.sizes.tokens(), p.sizes.tokens()}, DType::boolean);
+  return embedded;
+}
+
 /// The embedding's output needs a gradient, with checkpointing and without. Rotary tables were made before.
 Tensor embed_of_unsloth(Program& p, const Parameters& of) {
+  if (p.training.method == Method::full) return embed_and_mask(p, of);
   const Tensor ids = of_batch({p.sizes.b, p.sizes.s}, DType::int64);
   const Parameter& table = of.all().front();
   const Parameter* copy = saved_copy(p, of, table);
@@ -310,11 +396,58 @@ Tensor embed_of_unsloth(Program& p, const Parameters& of) {
   return embedded;
 }
 
+/// Slices of the tokens in which a trained head's loss runs: what a slice makes, 16 B a logit, is to fit in 4
+/// GiB less the gradients that no slice shrinks. Where less than 8 GiB are free it is half of that: more and
+/// smaller slices. Source: unsloth_zoo 2026.10.9 fused_losses/cross_entropy_loss.py get_chunk_size.
+std::int64_t loss_slices(std::int64_t tokens, std::int64_t V, Bytes fixed) {
+  constexpr Bytes kTarget{std::int64_t{4} << 30};
+  const Bytes target = fixed < kTarget ? kTarget - fixed : kTarget;
+  const std::int64_t exact = divide_up(16 * tokens * V, target.value);
+  return exact <= 1 ? 1 : std::min(divide_up(exact, 4) * 4, tokens);
+}
+
+/// Gradients of hidden states and head, times that of the loss, in new memory.
+Tensors times_loss(Autograd& torch, std::initializer_list<const Tensor*> gradients) {
+  Tensors made;
+  for (const Tensor* each : gradients) made.push_back(torch.operate({each}, each->layout, each->type));
+  return made;
+}
+
+/// Head and loss of a model that trains whole, slice by slice: each makes its logits, the gradient of its
+/// hidden states and one of the head, which is added to the sum. The backward scales both into new memory.
+Tensor loss_of_trained_head(Program& p, const Parameter& weight, const Tensor& hidden) {
+  Autograd& torch = p.torch;
+  const auto node = torch.node({&hidden, &weight.tensor});
+  const std::int64_t T = p.sizes.tokens(), h = p.sizes.h, V = weight.tensor.size(0);
+  const Tensor of_hidden = fresh(torch, hidden.layout.sizes, hidden.type);
+  const Tensor of_weight = torch.operate({}, Layout::contiguous({V, h}), weight.tensor.type);
+  const Bytes fixed = of_hidden.bytes() + of_weight.bytes() * 2;
+  for (const std::int64_t rows : chunks(T, loss_slices(T, V, fixed))) {
+    const Tensor narrow = torch.operate({}, Layout::contiguous({rows, h}), DType::bf16);
+    const Tensor logits = fresh(torch, {rows, V}, DType::bf16);
+    torch.multiply(false, product_of(rows, h, V, DType::bf16));
+    torch.change(logits), torch.change(logits);
+    const Tensor of_rows = fresh(torch, {rows, h}, DType::bf16);
+    torch.multiply(false, product_of(rows, V, h, DType::bf16));
+    const Tensor of_slice = fresh(torch, {V, h}, weight.tensor.type);
+    torch.multiply(false, product_of(V, rows, h, DType::bf16));
+    torch.change(of_weight, &of_slice);
+  }
+  const Tensor loss = torch.operate({}, Layout::contiguous({}), DType::fp32);
+  if (!node) return loss;
+  node->backward = [&torch, first = torch.save(of_hidden), second = torch.save(of_weight)](Tensors&) {
+    const Tensor of_input = first.get(), of_head = second.get();
+    return times_loss(torch, {&of_input, &of_head});
+  };
+  return Autograd::connected(loss, node);
+}
+
 /// Head and loss in a kernel that computes logits tile by tile, and their gradient with them: the hidden
 /// states' gradient, and a trained head's, are made in the forward.
 Tensor loss_of_unsloth(Program& p, const Parameters& of, const Tensor& hidden) {
   Autograd& torch = p.torch;
   const Parameter& weight = head_weight(p, of);
+  if (p.training.method == Method::full) return loss_of_trained_head(p, weight, hidden);
   const auto node = torch.node({&hidden, &weight.tensor});
   const std::int64_t T = p.sizes.tokens(), h = p.sizes.h, V = weight.tensor.size(0);
   const Tensor of_hidden = fresh(torch, hidden.layout.sizes, hidden.type);
@@ -326,15 +459,18 @@ Tensor loss_of_unsloth(Program& p, const Parameters& of, const Tensor& hidden) {
   torch.compute(product_of(T, V, h, DType::bf16));
   if (of_weight.defined()) torch.compute(product_of(V, T, h, DType::bf16));
   if (!node) return loss;
-  node->backward = [first = torch.save(of_hidden), second = torch.save(of_weight)](Tensors&) {
-    return Tensors{first.get(), second.get()};
+  node->backward = [&torch, first = torch.save(of_hidden), second = torch.save(of_weight)](Tensors&) {
+    const Tensor of_input = first.get(), of_head = second.get();
+    if (!of_head.defined()) return Tensors{of_input, of_head};
+    return times_loss(torch, {&of_input, &of_head});
   };
   return Autograd::connected(loss, node);
 }
 
 constexpr std::int64_t kTableRows = 8192;  ///< rotary tables grow by so many rows
 
-/// Rotary tables of all positions, the largest packed weight unpacked, two buffers for layers' inputs.
+/// Rotary tables of all positions, except of a model that trains whole; the largest packed weight unpacked;
+/// two buffers for layers' inputs.
 std::vector<Bytes> held_by_unsloth(const Model& model, const Training& training, const Strategy& strategy) {
   const ModelShape& shape = model.shape;
   const std::int64_t tokens = strategy.micro_batch_size * training.sequence_length;
@@ -342,8 +478,9 @@ std::vector<Bytes> held_by_unsloth(const Model& model, const Training& training,
       std::max(shape.max_positions, divide_up(training.sequence_length, kTableRows) * kTableRows);
   const std::int64_t element = unsloth_rotates_in_fp32(shape.architecture) ? 4 : 2;
   const Bytes table(element * rows * shape.head_size);
-  std::vector<Bytes> held{table, table};
-  if (training.method == Method::qlora) {
+  std::vector<Bytes> held;
+  if (training.method != Method::full) held = {table, table};
+  if (training.method == Method::qlora && !is_compiled(training)) {
     Elements largest{};
     for_each_tensor(model.inventory, [&](const zplan::Tensor& each, int) {
       if (is_packed(training, each)) largest = std::max(largest, each.elements());
@@ -358,16 +495,16 @@ std::vector<Bytes> held_by_unsloth(const Model& model, const Training& training,
   return held;
 }
 
-/// Its fast models are dense decoders with separate projections; others, and full training, run compiled
-/// modules of its FastModel.
+/// Its fast models are dense decoders with separate projections; others run compiled modules of its
+/// FastModel, as full training of all models does.
 std::optional<std::string> refused_by_unsloth(const Model& model, const Training& training,
                                               const Strategy& strategy) {
   const std::span<const std::string_view> fast = unsloth_fast_types();
   if (!spec(training.framework).sharded_instead)
     return "Unsloth is planned on one GPU and with DDP: --framework torch";
-  if (training.method == Method::full)
-    return "full fine-tuning with Unsloth runs compiled modules, which are not planned: --method lora or "
-           "qlora";
+  if (training.compile == Compile::model) return "Unsloth compiles layers, not models: --compile layer";
+  if (training.method == Method::full && !is_compiled(training))
+    return "Unsloth compiles the layers of a model that it trains whole: --compile layer";
   if (std::ranges::find(fast, model.shape.architecture) == fast.end() || model.vision)
     return fmt::format("Unsloth's fast models are planned ({}), and {} is not one of them",
                        fmt::join(fast, ", "), model.shape.architecture);
@@ -396,6 +533,7 @@ const ModuleSet kUnsloth{.name = "unsloth",
                          .head_and_loss = symbolic::loss_of_unsloth,
                          .refuses = symbolic::refused_by_unsloth,
                          .held = symbolic::held_by_unsloth,
+                         .compiles_layers = true,
                          .without_masks = true,
                          .fused_loss_brings = false};
 

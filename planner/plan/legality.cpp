@@ -50,6 +50,9 @@ void check_positions(const ModelShape& shape, const TensorFacts& tensors, const 
                                   shape.architecture, shape.max_positions, training.sequence_length));
 }
 
+/// True of a model whose layers are neither described nor planned by analogy.
+bool is_recorded_alone(const Model& model) { return model.recorded && !model.analogue; }
+
 /// Rejects means for long samples that only another framework has.
 void check_offered(const Strategy& s, const FrameworkSpec& framework, Reasons& reasons) {
   if (s.layout.sequence > 1 && !framework.runs_ulysses)
@@ -65,6 +68,46 @@ void check_offered(const Strategy& s, const FrameworkSpec& framework, Reasons& r
   const bool is_deepspeeds = to == CheckpointOffload::host || to == CheckpointOffload::pinned;
   if (is_deepspeeds && !framework.runs_alst)
     reasons.emplace_back("checkpoints on the host are planned for DeepSpeed and Unsloth alone");
+}
+
+/// Rejects what is not known of hooks that move saved tensors to the host.
+void check_hooks(const Model& model, const Training& training, const Strategy& s,
+                 const FrameworkSpec& framework, Reasons& reasons) {
+  if (!moves_saved(s.long_context.checkpoint_offload)) return;
+  if (framework.reads_ds_config || framework.has_stages)
+    reasons.emplace_back(
+        "activations on the host (--checkpoint-offload trl or torchtune) are planned on one "
+        "GPU, with DDP and with FSDP2");
+  if (training.compile != Compile::none)
+    reasons.emplace_back(
+        "hooks that move activations to the host fail on compiled layers (torch 2.11): "
+        "--compile none");
+  if (is_recorded_alone(model)) reasons.push_back(for_described_models("activations on the host"));
+  if (s.checkpointing == Checkpointing::selective || training.modules.replaces_modules() ||
+      training.objective != Objective::sft || s.layout.token_ranks() > 1 || s.layout.tensor > 1)
+    reasons.emplace_back(
+        "activations on the host are planned for next tokens over transformers' modules, "
+        "with full checkpointing or none, without tensor and context parallelism");
+}
+
+/// Rejects what float8 products are not planned with.
+void check_float8(const Model& model, const Training& training, const Strategy& s,
+                  const FrameworkSpec& framework, Reasons& reasons) {
+  if (training.float8 == Float8::none) return;
+  if (framework.reads_ds_config || framework.has_stages)
+    reasons.emplace_back("torchao's float8 products are planned on one GPU, with DDP and with FSDP2");
+  if (training.float8 == Float8::tensorwise_gather && !framework.makes_shards)
+    reasons.emplace_back("weights are gathered in 8 bits by FSDP2: --framework fsdp, or --float8 tensorwise");
+  if (training.method != Method::full || training.precision == Precision::fp32 || model.shape.experts ||
+      model.vision || training.modules.replaces_modules())
+    reasons.emplace_back(
+        "float8 products are planned for full training of dense text models in 16 bits over "
+        "transformers' modules");
+  if (training.compile == Compile::model)
+    reasons.emplace_back("float8 products are planned with layers compiled or none: --compile layer");
+  if (s.layout.tensor > 1 || s.layout.token_ranks() > 1)
+    reasons.emplace_back("float8 products are planned for data parallelism alone");
+  if (is_recorded_alone(model)) reasons.push_back(for_described_models("float8 training"));
 }
 
 /// Rejects what is not known of a model that runs with images.
@@ -205,9 +248,6 @@ void check_packed_weights(const Training& training, const Strategy& s, const Fra
     reasons.push_back(fmt::format("tensor parallelism of {} weights is not planned", about.name));
 }
 
-/// True of a model whose layers are neither described nor planned by analogy.
-bool is_recorded_alone(const Model& model) { return model.recorded && !model.analogue; }
-
 /// Rejects what torch.compile is not planned with.
 void check_compile(const Model& model, const Training& training, const Strategy& s,
                    const FrameworkSpec& framework, Reasons& reasons) {
@@ -217,11 +257,12 @@ void check_compile(const Model& model, const Training& training, const Strategy&
   if (framework.reads_ds_config || framework.has_stages || (whole && framework.makes_shards))
     reasons.emplace_back(whole ? "torch.compile of the whole model is planned on one GPU and with DDP"
                                : "torch.compile of layers is planned on one GPU, with DDP and with FSDP2");
-  if (training.method == Method::qlora)
+  const bool owns = !whole && training.modules.compiles_layers;
+  if (training.method == Method::qlora && !owns)
     reasons.emplace_back("torch.compile around packed weights is not planned: --method lora");
   if (s.layout.tensor > 1 || s.layout.token_ranks() > 1)
     reasons.emplace_back("torch.compile is planned for data parallelism alone");
-  if (training.modules.replaces_modules() || training.modules.kernels.replace_layers())
+  if (!owns && (training.modules.replaces_modules() || training.modules.kernels.replace_layers()))
     reasons.emplace_back("torch.compile is planned over transformers' own modules");
   if (whole && (training.fused_loss || training.fused_head || training.cut_loss || training.loss_chunks > 1 ||
                 training.objective != Objective::sft))
@@ -233,6 +274,8 @@ void check_method(const Model& model, const Training& training, const Strategy& 
   check_packed_weights(training, s, framework, facts, reasons);
   if (training.fused_head) check_fused_head(model, training, s, reasons);
   check_compile(model, training, s, framework, reasons);
+  check_float8(model, training, s, framework, reasons);
+  check_hooks(model, training, s, framework, reasons);
   if (training.cut_loss && (s.layout.tensor > 1 || model.recorded || model.analogue))
     reasons.emplace_back("cut cross-entropy is planned for described models, without tensor parallelism");
   const LayerKernels& kernels = training.modules.kernels;

@@ -59,7 +59,8 @@ class RankRun {
 
   /// Views of this run, which outlives them.
   [[nodiscard]] StepInputs step() const {
-    return {*parts_.model, training_, strategy_, *parts_.rank, shard_, slice_, *slices_};
+    return {*parts_.model, training_, strategy_, *parts_.rank,
+            shard_,        slice_,    *slices_,  parts_.recording.get()};
   }
   [[nodiscard]] RunInputs inputs() const;
 

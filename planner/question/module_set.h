@@ -21,16 +21,24 @@ struct Training;
 /// CheckpointOffload says where the inputs of checkpointed layers wait for the backward: on the device; in
 /// pageable host memory, as ArcticTraining's replacement of torch.utils.checkpoint keeps them; in pinned host
 /// memory by DeepSpeed's hooks on saved tensors, which find nothing to move at ZeRO-3; in pinned host memory
-/// behind two buffers that stay on the device, as Unsloth keeps them.
-enum class CheckpointOffload { none, host, pinned, buffered };
+/// behind two buffers that stay on the device, as Unsloth keeps them; in pinned host memory by hooks of TRL
+/// (shared) or torchtune (each), which move all that autograd saves, without checkpointing, too: TRL's keep
+/// on the device what is saved again while its copy is under way, torchtune's copy each time.
+enum class CheckpointOffload { none, host, pinned, buffered, shared, each };
 template <>
 struct EnumNames<CheckpointOffload> {
-  static constexpr std::array<std::pair<CheckpointOffload, std::string_view>, 4> table{
+  static constexpr std::array<std::pair<CheckpointOffload, std::string_view>, 6> table{
       {{CheckpointOffload::none, "none"},
        {CheckpointOffload::host, "alst"},
        {CheckpointOffload::pinned, "deepspeed"},
-       {CheckpointOffload::buffered, "unsloth"}}};
+       {CheckpointOffload::buffered, "unsloth"},
+       {CheckpointOffload::shared, "trl"},
+       {CheckpointOffload::each, "torchtune"}}};
 };
+/// True if hooks on all saved tensors move them to the host.
+[[nodiscard]] constexpr bool moves_saved(CheckpointOffload offload) {
+  return offload == CheckpointOffload::shared || offload == CheckpointOffload::each;
+}
 
 // Declared in planner/model_trace/, which defines the functions of the rows.
 namespace symbolic {
@@ -100,6 +108,7 @@ struct ModuleSet {
   // Layers.
   bool runs_llama_blocks{};      ///< every model runs as Llama's block: separate weights for each projection
   bool fused_gelu{};             ///< GELU that transformers composes of operations is one kernel
+  bool compiles_layers{};        ///< its own modules run inside compiled layers (--compile layer), too
   bool without_masks{};          ///< attention gets no mask: its kernels have what a mask would say
   bool fused_loss_brings{true};  ///< --fused-loss also makes norms, rotations and gates one kernel each
   double attention_time{1.0};    ///< of its attention kernels, where FlashAttention-2's is 1

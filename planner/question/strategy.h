@@ -165,6 +165,18 @@ struct EnumNames<Compile> {
       {{Compile::none, "none"}, {Compile::layer, "layer"}, {Compile::model, "model"}}};
 };
 
+/// Float8 says how torchao's float8 layers multiply in 8 bits: not at all; operands are scaled as a whole; by
+/// rows; as a whole, and FSDP2 gathers weights in 8 bits (enable_fsdp_float8_all_gather).
+enum class Float8 { none, tensorwise, rowwise, tensorwise_gather };
+template <>
+struct EnumNames<Float8> {
+  static constexpr std::array<std::pair<Float8, std::string_view>, 4> table{
+      {{Float8::none, "none"},
+       {Float8::tensorwise, "tensorwise"},
+       {Float8::rowwise, "rowwise"},
+       {Float8::tensorwise_gather, "tensorwise-gather"}}};
+};
+
 /// AnswerLoss says how log-probabilities of answers are made of whole logits: sequence by sequence (TRL); of
 /// all sequences at once, divided by a temperature before (torchtune); of all at once in fp32, while the
 /// logits stay for metrics (LLaMA-Factory).
@@ -267,6 +279,7 @@ struct Training {
   /// Cut cross-entropy: logits exist in the multiprocessors' own memory alone, forward and backward.
   bool cut_loss{};
   Compile compile{};
+  Float8 float8{};  ///< of the layers' linear modules, not of the head
   LossShift loss_shift{LossShift::labels};
   AnswerLoss answer_loss{AnswerLoss::by_sequence};  ///< of dpo, orpo, simpo and kto
   ModuleSet modules{};                              ///< whose layers, kernels and selective checkpointing run

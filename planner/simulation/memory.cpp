@@ -22,17 +22,39 @@ void tally_checkpoints(const StepInputs& in, HostTally& host) {
                                                  local_tokens(in.training, s) * in.model.shape.hidden_size);
   const CheckpointOffload to = checkpoint_offload(in.training, s);
   if (to == CheckpointOffload::host) host.pageable(each * layers);
-  if (to == CheckpointOffload::buffered && s.checkpointing == Checkpointing::full &&
-      each > kLargestUnoffloaded)
+  const bool buffers = to == CheckpointOffload::buffered && each > kLargestUnoffloaded;
+  if (s.checkpointing == Checkpointing::full && (buffers || moves_saved(to)))
     for (std::int64_t i = 0; i < layers; ++i) host.pinned(each);
   if (to != CheckpointOffload::pinned || s.zero_stage == 3) return;
   for (std::int64_t i = 1; i < layers; ++i) host.pinned(each);
+}
+
+/// Tensors that hooks keep in pinned memory from forward to backward.
+void tally_saved(const Recording& recording, HostTally& host) {
+  const auto pin = [&](const TapePart& part) {
+    for (const Bytes each : part.pinned) host.pinned(each);
+  };
+  for (std::size_t i = 0; i < recording.chunks(); ++i) {
+    const Tape& tape = recording.chunk(i).tape;
+    pin(tape.model);
+    for (const std::size_t each : tape.layers) pin(tape.classes[each]);
+  }
+}
+
+/// The copies of the output head that Unsloth makes of a model that trains whole, in its own type and in
+/// fp32; what they serve is not known (tests/reference/unsloth).
+void tally_head(const StepInputs& in, HostTally& host) {
+  if (in.training.modules.name != kUnsloth.name || in.training.method != Method::full) return;
+  const Elements head(in.model.shape.vocabulary_size * in.model.shape.hidden_size);
+  for (const std::int64_t element : {2, 4}) host.pinned(head * Bytes(element));
 }
 
 HostTally host_tally(const StepInputs& in) {
   HostTally host;
   spec(in.training.framework).offload(in, host);
   tally_checkpoints(in, host);
+  tally_head(in, host);
+  if (in.recording != nullptr) tally_saved(*in.recording, host);
   return host;
 }
 
@@ -149,7 +171,9 @@ void add(HostMemory& sum, const HostMemory& one, std::int64_t times = 1) {
 std::vector<HostMemory> host_of_slices(const StepInputs& in) {
   std::vector<HostMemory> each;
   for (const Slice& slice : in.slices)
-    each.push_back(host_tally({in.model, in.training, in.strategy, in.rank, in.shard, slice, in.slices}).sum);
+    each.push_back(
+        host_tally({in.model, in.training, in.strategy, in.rank, in.shard, slice, in.slices, in.recording})
+            .sum);
   return each;
 }
 

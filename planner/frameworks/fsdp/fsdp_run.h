@@ -32,7 +32,8 @@ class FsdpRun {
   struct Parameter {
     std::size_t tensor{};
     Elements shard;            ///< on this rank, padded
-    Bytes stored, computed;    ///< of one element: in the shard, gathered
+    Bytes stored, computed;    ///< of one element: in the shard, as it computes
+    Bytes gathered;            ///< of one element on its way and gathered
     Device::Block whole{-1};   ///< gathered
     Device::Block summed{-1};  ///< its whole gradient, summed up in the type of the reduction
     /// A tied embedding that the head's unit gathers and reduces too (by_plan): this is the embedding, whose
@@ -77,6 +78,7 @@ class FsdpRun {
   [[nodiscard]] bool counts_trainer() const {
     return in().training.fsdp_wraps_ends.has_value() || wraps_ends();
   }
+  [[nodiscard]] bool gathers_in_8_bits(const RankTensor& tensor) const;
   [[nodiscard]] Bytes reduced_size(const Parameter& parameter) const;
   /// Returns the bytes of an element in the group's all-gather.
   [[nodiscard]] Bytes sent_as(const ParameterGroup& group) const;
