@@ -585,9 +585,11 @@ const std::vector<OptionSpec>& option_table() {
        flag(training(&Training::steps_in_backward)), kStepsInBackward},
       {"--checkpointing", "none|selective|full", kTraining, kPlanning, "Checkpointing",
        "activations that the backward pass computes again [full]", word(space(&SearchSpace::checkpointing))},
-      {"--checkpoint-offload", "none|alst|deepspeed|unsloth", kTraining, kPlanning, "Checkpoints on the host",
-       "keep checkpointed inputs in host memory, by ArcticTraining's patch (alst), DeepSpeed's hooks or "
-       "Unsloth [none]",
+      {"--checkpoint-offload", "none|alst|deepspeed|unsloth|trl|torchtune", kTraining, kPlanning,
+       "Activations on the host",
+       "keep in host memory the inputs of checkpointed layers, by ArcticTraining's patch (alst), DeepSpeed's "
+       "hooks or Unsloth; or all that autograd saves, by hooks of trl or torchtune (activation offloading), "
+       "with and without checkpointing [none]",
        word(space(&SearchSpace::long_context, &LongContext::checkpoint_offload))},
       {"--tiled-mlp", "auto|N", kTraining, kPlanning, "Tiled MLP",
        "slices of the tokens that the feed-forward layers run over (ALST) [whole]",
@@ -623,6 +625,10 @@ const std::vector<OptionSpec>& option_table() {
        "head "
        "and loss (TrainingArguments(torch_compile=True)) [none]",
        word(training(&Training::compile))},
+      {"--float8", "none|tensorwise|rowwise|tensorwise-gather", kTraining, kPlanning, "Float8 products",
+       "multiply in 8 bits in the layers' linear modules (torchao), operands scaled as a whole or by rows; "
+       "tensorwise-gather: FSDP2 gathers weights in 8 bits, too [none]",
+       word(training(&Training::float8))},
       {"--kernels", "torch|liger|fla", kTraining, kPlanning, "Kernels of layers",
        "kernels of the layers: PyTorch's (torch), Liger-Kernel's norms, rotations and gated activations "
        "(liger), flash-linear-attention's gated delta rule (fla) [torch]",

@@ -374,6 +374,14 @@ Request requested(const Options& options, const Environment& environment) {
 
 }  // namespace
 
+/// Source: torchao 0.18 float8/__init__.py: capability 8.9 and later.
+void check_float8(const Question& q) {
+  const Gpu& gpu = q.cluster.gpu;
+  if (q.training.float8 == Float8::none || gpu.fp8) return;
+  throw InputError("--float8", fmt::format("{} has no matrix units for 8-bit numbers", gpu.name),
+                   "accepted: --float8 none, or a GPU such as H100-SXM-80GB");
+}
+
 void choose_defaults(const Options& options, Question& q) {
   choose_length(options, q);
   // A module that cannot checkpoint was recorded without.
@@ -383,6 +391,7 @@ void choose_defaults(const Options& options, Question& q) {
   if (std::string why = why_no_bitsandbytes(q.training, q.cluster.gpu); !why.empty())
     throw InputError(q.training.method == Method::qlora ? "--method, --optimizer" : "--optimizer", why,
                      "accepted: --method full or lora, --optimizer adamw, sgd, …, or another GPU");
+  check_float8(q);
   choose_attention(options, q);
 }
 

@@ -55,6 +55,7 @@ std::string variant_words(const Training& training) {
   if (training.cut_loss) words += ", cut cross-entropy";
   if (training.compile == Compile::layer) words += ", compiled layers";
   if (training.compile == Compile::model) words += ", compiled as a whole";
+  if (training.float8 != Float8::none) words += ", float8 products";
   if (training.modules.kernels.name != LayerKernels{}.name)
     words += fmt::format(", {}'s kernels", training.modules.kernels.owner);
   if (training.loss_shift != LossShift::labels && training.objective == Objective::sft)

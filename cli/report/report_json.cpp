@@ -190,6 +190,7 @@ Json training_json(const Model& model, const Training& training, Framework frame
   if (training.fused_head) json["fused_head"] = true;
   if (training.cut_loss) json["cut_cross_entropy"] = true;
   if (training.compile != Compile::none) json["compile"] = name_json(training.compile);
+  if (training.float8 != Float8::none) json["float8"] = name_json(training.float8);
   if (training.loss_shift != LossShift::labels) json["loss_shift"] = name_json(training.loss_shift);
   if (training.modules.kernels.name != LayerKernels{}.name) json["kernels"] = training.modules.kernels.name;
   if (training.freezes_vision) json["frozen_parts"].push_back("vision");

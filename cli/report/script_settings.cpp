@@ -64,6 +64,15 @@ void add_loss_in_code(ScriptWriter& script, const Training& t, bool liger_says_i
   if (t.fused_head) script.add_code("TRL's loss without logits, of SFTTrainer since 1.16");
   if (t.cut_loss) script.add_code("cce_patch(model) of cut_cross_entropy.transformers");
   if (t.compile == Compile::layer) script.add_code("layer.compile() of each decoder layer");
+  if (t.float8 == Float8::tensorwise_gather)
+    script.add_code(
+        "convert_to_float8_training(model, config=Float8LinearConfig("
+        "enable_fsdp_float8_all_gather=True)) without lm_head");
+  else if (t.float8 != Float8::none)
+    script.add_code(
+        fmt::format("convert_to_float8_training(model, config=Float8LinearConfig."
+                    "from_recipe_name(\"{}\")) without lm_head",
+                    to_name(t.float8)));
   if (t.loss_chunks > 1)
     script.add_code(fmt::format("the cross-entropy in {} slices of the tokens{}", t.loss_chunks,
                                 t.sliced_head ? ", the head too" : ""));
@@ -126,6 +135,12 @@ void add_checkpointing(ScriptWriter& script, const Plan& plan, const Training& t
   if (kind == Checkpointing::full && t.reentrant_checkpointing)
     script.add(trainer, "gradient_checkpointing_kwargs", R"({"use_reentrant": True})");
   if (kind == Checkpointing::selective) script.add_code(kSelective);
+  switch (plan.strategy.long_context.checkpoint_offload) {
+    case CheckpointOffload::shared: return script.add_flag(trainer, "activation_offloading", true);
+    case CheckpointOffload::each:
+      return script.add_code("torchtune.training.OffloadActivations() around the forward");
+    default: return;
+  }
 }
 
 void add_liger(ScriptWriter& script, const Training& t) {
@@ -195,17 +210,24 @@ std::vector<ScriptSetting> of_unsloth(const Plan& plan, const Question& q) {
   const Strategy& s = plan.strategy;
   const bool checkpoints = s.checkpointing == Checkpointing::full;
   const bool on_host = checkpoints && checkpoint_offload(t, s) == CheckpointOffload::buffered;
-  script.add_code(fmt::format("FastLanguageModel.from_pretrained(load_in_4bit={}, max_seq_length={})",
-                              t.method == Method::qlora ? "True" : "False", t.sequence_length));
-  script.add_code(fmt::format("FastLanguageModel.get_peft_model(r={}, use_gradient_checkpointing={})",
-                              t.lora_rank,
-                              on_host       ? "\"unsloth\""
-                              : checkpoints ? "True"
-                                            : "False"));
+  const std::string_view checkpointing = on_host ? "\"unsloth\"" : checkpoints ? "True" : "False";
+  const bool trains_whole = t.method == Method::full;
+  if (trains_whole) {
+    script.add_code(
+        fmt::format("FastLanguageModel.from_pretrained(full_finetuning=True, max_seq_length={}, "
+                    "use_gradient_checkpointing={})",
+                    t.sequence_length, checkpointing));
+  } else {
+    script.add_code(fmt::format("FastLanguageModel.from_pretrained(load_in_4bit={}, max_seq_length={})",
+                                t.method == Method::qlora ? "True" : "False", t.sequence_length));
+    script.add_code(fmt::format("FastLanguageModel.get_peft_model(r={}, use_gradient_checkpointing={})",
+                                t.lora_rank, checkpointing));
+  }
   script.add_code(fmt::format(
       "SFTConfig(per_device_train_batch_size={}, gradient_accumulation_steps={}, "
-      "optim=\"{}\", max_length={})",
-      s.micro_batch_size, s.gradient_accumulation_steps, spec(t.optimizer).trainer_name, t.sequence_length));
+      "optim=\"{}\", max_length={}{})",
+      s.micro_batch_size, s.gradient_accumulation_steps, spec(t.optimizer).trainer_name, t.sequence_length,
+      t.compile == Compile::layer && !trains_whole ? ", padding_free=False" : ""));
   return all;
 }
 

@@ -1734,8 +1734,8 @@
         <translation>环形传递方式</translation>
     </message>
     <message>
-        <source>Checkpoints on the host</source>
-        <translation>检查点放在主机内存</translation>
+        <source>Activations on the host</source>
+        <translation>激活值放在主机内存</translation>
     </message>
     <message>
         <source>Tiled MLP</source>
@@ -1774,8 +1774,8 @@
         <translation>环形注意力如何传递键和值 [allgather]</translation>
     </message>
     <message>
-        <source>keep checkpointed inputs in host memory, by ArcticTraining&apos;s patch (alst), DeepSpeed&apos;s hooks or Unsloth [none]</source>
-        <translation>把检查点的输入放在主机内存：ArcticTraining 的补丁、DeepSpeed 的钩子或 Unsloth [none]</translation>
+        <source>keep in host memory the inputs of checkpointed layers, by ArcticTraining&apos;s patch (alst), DeepSpeed&apos;s hooks or Unsloth; or all that autograd saves, by hooks of trl or torchtune (activation offloading), with and without checkpointing [none]</source>
+        <translation>放在主机内存的内容：检查点层的输入（ArcticTraining 的补丁 alst、DeepSpeed 的钩子或 Unsloth），或 autograd 保存的全部张量（trl 或 torchtune 的激活卸载，有无检查点均可）[none]</translation>
     </message>
     <message>
         <source>slices of the tokens that the feed-forward layers run over (ALST) [whole]</source>
@@ -1868,6 +1868,10 @@
     <message>
         <source>torch.compile</source>
         <translation>torch.compile</translation>
+    </message>
+    <message>
+        <source>Float8 products</source>
+        <translation>float8 矩阵乘</translation>
     </message>
     <message>
         <source>Cut cross-entropy</source>
@@ -2236,6 +2240,10 @@
     <message>
         <source>what torch.compile compiles: each decoder layer (torchtune, torchtitan), or the whole model with head and loss (TrainingArguments(torch_compile=True)) [none]</source>
         <translation>torch.compile 的对象：每一层（torchtune、torchtitan），或整个模型连同输出头和损失（TrainingArguments(torch_compile=True)）[none]</translation>
+    </message>
+    <message>
+        <source>multiply in 8 bits in the layers&apos; linear modules (torchao), operands scaled as a whole or by rows; tensorwise-gather: FSDP2 gathers weights in 8 bits, too [none]</source>
+        <translation>各层线性模块以 8 位相乘（torchao），操作数按整个张量或按行缩放；tensorwise-gather：FSDP2 也以 8 位收集权重 [none]</translation>
     </message>
     <message>
         <source>use Apple&apos;s cut cross-entropy, which keeps logits in the multiprocessors, forward and backward</source>

@@ -71,7 +71,7 @@ class _OfPlanSearchCompareHardwareCompareFitLintCheck(TypedDict, total=False):
     optimizer_kernel: Literal["fused", "foreach", "single", "deepspeed-fused"]
     optimizer_in_backward: bool
     checkpointing: Literal["none", "selective", "full"]
-    checkpoint_offload: Literal["none", "alst", "deepspeed", "unsloth"]
+    checkpoint_offload: Literal["none", "alst", "deepspeed", "unsloth", "trl", "torchtune"]
     tiled_mlp: Union[int, Literal["auto"]]
     tiled_loss: Union[int, Literal["auto"]]
     attention: Literal["flash", "sdpa", "eager"]
@@ -82,6 +82,7 @@ class _OfPlanSearchCompareHardwareCompareFitLintCheck(TypedDict, total=False):
     loss_shift: Literal["labels", "logits", "logits-alone"]
     cut_cross_entropy: bool
     compile: Literal["none", "layer", "model"]
+    float8: Literal["none", "tensorwise", "rowwise", "tensorwise-gather"]
     kernels: Literal["torch", "liger", "fla"]
     modules: Literal["transformers", "litgpt", "llm-foundry", "torchtitan", "unsloth"]
     expandable_segments: bool

@@ -148,7 +148,10 @@ RecipeOptions other_attention(const RecipePlace& place) {
 /// Inputs of layers wait on the host where all weights train. With adapters it is all that is saved, and
 /// nothing is computed again.
 RecipeOptions offloaded_activations(const RecipePlace& place) {
-  if (!place.other("adapter").empty()) {
+  const bool adapts = !place.other("adapter").empty();
+  if (adapts && place.other("deepspeed").empty())
+    return {{"--checkpoint-offload", "trl"}, {"--checkpointing", "none"}};
+  if (adapts) {
     place.not_planned("all saved activations wait in host memory: planned as checkpointing, without it");
     return {};
   }

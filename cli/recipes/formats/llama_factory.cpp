@@ -263,8 +263,34 @@ std::vector<RecipeRow> argument_rows() {
           {"NPROC_PER_NODE", "--gpus", as_text}};
 }
 
+/// Its batches are padded, so that Unsloth compiles layers. Source: LLaMA-Factory 0.9.5
+/// model/model_utils/unsloth.py.
+RecipeOptions unsloth_layers(const RecipePlace& place) {
+  if (!place.boolean().value_or(true)) return {};
+  const std::string stage = place.other("stage");
+  const bool is_planned =
+      place.other("deepspeed").empty() && (stage.empty() || stage == "sft" || stage == "pt");
+  if (!is_planned) place.not_planned("Unsloth's kernels");
+  if (!is_planned) return {};
+  RecipeOptions options{
+      {"--modules", "unsloth"}, {"--compile", "layer"}, {"--expandable-segments", std::string(kFlagGiven)}};
+  if (!place.is_on("disable_gradient_checkpointing")) options.emplace_back("--checkpoint-offload", "unsloth");
+  if (!place.other("quantization_bit").empty()) options.emplace_back("--quantization", "nf4-double");
+  return options;
+}
+
+/// Source: LLaMA-Factory 0.9.5 train/fp8_utils.py: torchao through accelerate.
+RecipeOptions float8_full(const RecipePlace& place) {
+  if (!place.boolean().value_or(true)) return {};
+  const bool is_planned = place.other("finetuning_type") == "full" && place.other("deepspeed").empty();
+  const bool gathers = place.is_on("fp8_enable_fsdp_float8_all_gather") && place.is_on("fsdp");
+  if (is_planned) return {{"--float8", gathers ? "tensorwise-gather" : "tensorwise"}};
+  place.not_planned("matrix products in float8");
+  return {};
+}
+
 std::vector<RecipeRow> unplanned_arguments() {
-  return {{"use_unsloth", "", nullptr, {}, "Unsloth's kernels"},
+  return {{"use_unsloth", "", unsloth_layers},
           {"use_unsloth_gc", "", nullptr, {}, "checkpointed inputs in host memory"},
           {"use_galore", "", nullptr, {}, "GaLore's projected states"},
           {"use_apollo", "", nullptr, {}, "APOLLO's projected states"},
@@ -286,8 +312,8 @@ std::vector<RecipeRow> unplanned_arguments() {
           {"compute_accuracy", "", nullptr, {}, "what an evaluation keeps of the logits"},
           {"ref_model_quantization_bit", "", nullptr, {}, "a packed reference model: planned in 16 bits"},
           {"reward_model_quantization_bit", "", nullptr, {}, "a packed reward model"},
-          {"fp8", "", nullptr, {}, "matrix products in float8"},
-          {"fp8_enable_fsdp_float8_all_gather", "", nullptr, {}, "weights gathered in float8"},
+          {"fp8", "", float8_full},
+          {"fp8_enable_fsdp_float8_all_gather", "", [](const RecipePlace&) { return RecipeOptions{}; }},
           {"use_hyper_parallel", "", nullptr, {}, "sharding by HyperParallel instead of FSDP2"},
           {"tensor_model_parallel_size", "", nullptr, {}, "Megatron-Core, which shards otherwise"},
           {"pipeline_model_parallel_size", "", nullptr, {}, "Megatron-Core, which shards otherwise"},

@@ -510,24 +510,48 @@ RecipeOptions quantizer(const RecipePlace& place) {
   return {};
 }
 
+bool packs_model(const RecipePlace& place) {
+  return place.other("model._component_").find("qlora_") != std::string::npos ||
+         place.is_on("model.quantize_base");
+}
+
 /// torchtune compiles each layer, and the loss, which is planned as it runs without that.
 RecipeOptions compiled(const RecipePlace& place) {
   const std::optional<bool> compiles = place.boolean();
   if (compiles && !*compiles) return {};
-  const bool is_packed = place.other("model._component_").find("qlora_") != std::string::npos ||
-                         place.is_on("model.quantize_base");
-  if (compiles && !is_packed) return {{"--compile", "layer"}};
+  if (compiles && !packs_model(place)) return {{"--compile", "layer"}};
   name_as_not_planned(place, "compile", "what torch.compile fuses");
+  return {};
+}
+
+/// Source: torchtune 0.6.1 training/_activation_offloading.py. On compiled layers its hooks fail with torch
+/// 2.11.
+RecipeOptions hooked_activations(const RecipePlace& place) {
+  if (!place.boolean().value_or(true)) return {};
+  if (!packs_model(place) && !place.is_on("compile")) return {{"--checkpoint-offload", "torchtune"}};
+  place.not_planned("saved activations wait in host memory");
+  return {};
+}
+
+/// Source: torchtune 0.6.1 training/quantization.py convert_to_float8_training.
+RecipeOptions float8_layers(const RecipePlace& place) {
+  if (!place.boolean().value_or(true)) return {};
+  const std::string recipe = place.other("fp8_recipe_name");
+  const bool is_known = recipe.empty() || recipe == "tensorwise" || recipe == "rowwise";
+  const bool adapts = place.other("model._component_").find("lora_") != std::string::npos;
+  if (is_known && !adapts) return {{"--float8", recipe == "rowwise" ? "rowwise" : "tensorwise"}};
+  place.not_planned("matrix products in float8");
   return {};
 }
 
 std::vector<RecipeRow> unplanned_keys() {
   return {{"tensor_parallel_dim", "", degree},
           {"data_parallel_shard_dim", "", degree},
-          {"enable_activation_offloading", "", nullptr, {}, "saved activations wait in host memory"},
+          {"enable_activation_offloading", "", hooked_activations},
           {"compile", "", compiled},
           {"custom_sharded_layers", "", nullptr, {}, "which layers FSDP2 wraps by themselves"},
-          {"enable_fp8_training", "", nullptr, {}, "matrix products in float8"},
+          {"enable_fp8_training", "", float8_layers},
+          {"fp8_recipe_name", "", [](const RecipePlace&) { return RecipeOptions{}; }},
           {"quantizer._component_", "", quantizer},
           {"layer_dropout", "", nullptr, {}, "layers that are left out at random"},
           {"early_exit_loss", "", nullptr, {}, "losses of layers in between"},

@@ -41,6 +41,21 @@ RecipeOptions accumulated(const RecipePlace& place) {
   return evaluates(place) ? as_text(place) : RecipeOptions{};
 }
 
+/// accelerate compiles the whole model. TRL's Trainer of next tokens takes head and loss out of it.
+RecipeOptions compiled_whole(const RecipePlace& place) {
+  if (!place.boolean().value_or(true)) return {};
+  bool is_planned = place.recipe.format != RecipeFormat::trl;
+  for (const char* key :
+       {"deepspeed", "fsdp", "quantization_bit", "quant_bits", "load_in_4bit", "load_in_8bit", "rlhf_type",
+        "pref_loss", "use_liger_kernel", "enable_liger_kernel"})
+    is_planned = is_planned && !place.is_on(key) && place.other(key).empty();
+  const std::string stage = place.other("stage");
+  is_planned = is_planned && (stage.empty() || stage == "sft" || stage == "pt");
+  if (is_planned && !place.is_given("--framework")) return {{"--compile", "model"}};
+  place.not_planned("what torch.compile fuses");
+  return {};
+}
+
 RecipeOptions sampled(const RecipePlace& place) {
   if (place.scalar() == "group_by_length")
     place.not_planned("samples of like lengths in a batch: --lengths with --batching grouped");
@@ -84,7 +99,7 @@ std::vector<RecipeRow> training_arguments_rows() {
       {"num_train_epochs", "--epochs", as_text},
       {"per_device_eval_batch_size", "--eval-batch", evaluated},
       {"eval_accumulation_steps", "--eval-accumulation", accumulated},
-      {"torch_compile", "", nullptr, {}, "what torch.compile fuses"},
+      {"torch_compile", "", compiled_whole},
       {"auto_find_batch_size", "", nullptr, {}, "the batch size is tried out"},
       {"neftune_noise_alpha", "", nullptr, {}, "noise on the embeddings, a copy of their output"},
       {"group_by_length",

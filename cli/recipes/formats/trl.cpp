@@ -359,6 +359,19 @@ RecipeOptions liger_kernels(const RecipePlace& place) {
   return options;
 }
 
+namespace {
+
+/// Source: TRL 1.15 models/activation_offloading.py.
+RecipeOptions offloaded_activations(const RecipePlace& place) {
+  if (!place.boolean().value_or(true)) return {};
+  if (objective_of(place) == "sft" && place.other("deepspeed").empty())
+    return {{"--checkpoint-offload", "trl"}};
+  place.not_planned("saved activations wait in host memory");
+  return {};
+}
+
+}  // namespace
+
 std::vector<RecipeRow> rows() {
   const std::vector<std::pair<std::string_view, std::string_view>> seen{{"true", ""}, {"false", ""}};
   return {
@@ -396,7 +409,7 @@ std::vector<RecipeRow> rows() {
       {"packing", "", as_word, seen},
       {"use_liger", "", liger_kernels, {{"true", "--fused-loss --kernels liger"}, {"false", ""}}},
       {"use_liger_loss", "", nullptr, {}, "Liger's loss of preferences, without logits"},
-      {"activation_offloading", "", nullptr, {}, "saved activations wait in host memory"},
+      {"activation_offloading", "", offloaded_activations},
       {"padding_free", "", nullptr, {}, "batches without padding"},
       {"spectrum_config_path", "", nullptr, {}, "Spectrum trains the layers of the highest signal alone"},
       {"sync_ref_model", "", nullptr, {}, "a reference model that follows the trained one"},

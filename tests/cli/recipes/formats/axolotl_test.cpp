@@ -140,8 +140,9 @@ TEST(Axolotl, ReadsItsAttention) {
 TEST(Axolotl, OffloadedActivations) {
   const std::string full = kModel + "gradient_checkpointing: true\nactivation_offloading: true\n";
   EXPECT_THAT(not_planned(planned_of(full)), HasSubstr("activation_offloading"));
-  EXPECT_THAT(not_planned(planned_of(kLora + "gradient_checkpointing: offload\n")),
-              HasSubstr("gradient_checkpointing"));
+  const json moved = chosen(kLora + "gradient_checkpointing: offload\n", "--gpus 1");
+  EXPECT_EQ(moved.at("checkpoint_offload"), "trl");
+  EXPECT_EQ(moved.at("checkpointing"), "none");
   EXPECT_EQ(
       chosen(full + "deepspeed: deepspeed_configs/zero3_bf16.json\n", "--gpus 8").at("checkpoint_offload"),
       "alst");

@@ -107,7 +107,7 @@ TEST(Torchtune, StepsInTheBackward) {
 
 TEST(Torchtune, NamesWhatItDoesNotPlan) {
   const json r = tuned(std::string(kLlama) + kRest +
-                           "enable_activation_offloading: True\ntensor_parallel_dim: 2\n"
+                           "enable_activation_offloading: True\ncompile: True\ntensor_parallel_dim: 2\n"
                            "teacher_model:\n  _component_: torchtune.models.llama3_1.llama3_1_70b\n",
                        "--gpus 4 --mem 80");
   for (const char* key : {"enable_activation_offloading", "tensor_parallel_dim", "teacher_model"})
@@ -115,6 +115,19 @@ TEST(Torchtune, NamesWhatItDoesNotPlan) {
   EXPECT_THAT(
       unplanned_by_tune(tuned(std::string(kLlama) + kRest + "compile: False\ntensor_parallel_dim: 1\n")),
       testing::IsEmpty());
+}
+
+// Saved activations wait in host memory, products run in 8 bits; hooks fail on compiled layers.
+TEST(Torchtune, OffloadsActivationsAndMultipliesIn8Bits) {
+  const std::string full =
+      "model:\n  _component_: torchtune.models.llama3_1.llama3_1_8b\n" + std::string(kRest);
+  const json r = tuned(full +
+                           "enable_activation_offloading: True\nenable_fp8_training: True\n"
+                           "fp8_recipe_name: rowwise\n",
+                       "--gpus 4 --gpu H100-SXM-80GB");
+  EXPECT_EQ(r.at("plans").at(0).at("strategy").at("checkpoint_offload"), "torchtune");
+  EXPECT_EQ(r.at("training").at("float8"), "rowwise");
+  EXPECT_THAT(unplanned_by_tune(r), testing::IsEmpty());
 }
 
 // torchtune compiles layer by layer; around packed weights that is not planned.
