@@ -1185,7 +1185,7 @@ class Strategy(Value):
     tiled_mlp: Any | None = None
     # slices of the tokens; absent: not tiled
     tiled_loss: Any | None = None
-    # "alst", "deepspeed" or "unsloth"
+    # who keeps inputs of layers, or all that autograd saves (trl, torchtune), on the host
     checkpoint_offload: str | None = None
 
 @dataclass(init=False, repr=False, eq=False)
@@ -1270,6 +1270,8 @@ class Training(Value):
     trains_tower: bool | None = None
     # logits exist in the multiprocessors alone; fused_loss is true, too
     cut_cross_entropy: bool = False
+    # how float8 layers multiply; absent: they do not
+    float8: str | None = None
     # what torch.compile compiles; absent: nothing
     compile: str | None = None
     # TRL's head without logits

@@ -19,7 +19,7 @@ namespace {
 
 std::set<std::string> options_in(const std::string& text) {
   std::set<std::string> found;
-  const std::regex option(R"(--[a-z][a-z-]*)");
+  const std::regex option(R"(--[a-z][a-z0-9-]*)");
   for (std::sregex_iterator at(text.begin(), text.end(), option), end; at != end; ++at)
     found.insert(at->str());
   return found;
