@@ -1794,16 +1794,16 @@
         <translation>每阶段的层块</translation>
     </message>
     <message>
-        <source>virtual pipeline stages to consider (Megatron-Core): chunks of layers on each pipeline stage, such as 1,2 [1]</source>
-        <translation>每阶段的层块数 (Megatron-Core)，如 1,2 [1]</translation>
+        <source>virtual pipeline stages to consider (Megatron-Core, torchtitan): chunks of layers on each pipeline stage, such as 1,2 [1]</source>
+        <translation>每阶段的层块数 (Megatron-Core, torchtitan)，如 1,2 [1]</translation>
     </message>
     <message>
         <source>Megatron-Core&apos;s arguments</source>
         <translation>Megatron-Core 的参数</translation>
     </message>
     <message>
-        <source>pipeline stages to consider (Megatron-Core), such as 1,4 [1 and powers of two that divide layers]</source>
-        <translation>阶段并行度 (Megatron-Core)，如 1,4 [1 和能整除层数的 2 的幂]</translation>
+        <source>pipeline stages to consider (Megatron-Core, torchtitan), such as 1,4 [1 and powers of two that divide layers]</source>
+        <translation>阶段并行度 (Megatron-Core, torchtitan)，如 1,4 [1 和能整除层数的 2 的幂]</translation>
     </message>
     <message>
         <source>arguments of Megatron-Core, by its own names without dashes: NAME, or NAME=VALUE; none: its own defaults (docs/megatron.md) [those of its recipes]</source>
@@ -1871,7 +1871,7 @@
     </message>
     <message>
         <source>Float8 products</source>
-        <translation>float8 矩阵乘</translation>
+        <translation>float8 计算</translation>
     </message>
     <message>
         <source>Cut cross-entropy</source>
@@ -2178,8 +2178,16 @@
         <translation>完全按这份 DeepSpeed 配置规划；其中未定的由选项补足</translation>
     </message>
     <message>
-        <source>framework that shards the model: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU), megatron (Megatron-Core) [deepspeed]</source>
-        <translation>按谁的切分方式规划：deepspeed、fsdp (FSDP2)、torch（DDP 或单块 GPU）、megatron (Megatron-Core) [deepspeed]</translation>
+        <source>framework that shards the model: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU), megatron (Megatron-Core), torchtitan [deepspeed]</source>
+        <translation>按谁的切分方式规划：deepspeed、fsdp (FSDP2)、torch（DDP 或单块 GPU）、megatron (Megatron-Core)、torchtitan [deepspeed]</translation>
+    </message>
+    <message>
+        <source>torchtitan&apos;s settings</source>
+        <translation>torchtitan 的设置</translation>
+    </message>
+    <message>
+        <source>settings of torchtitan, by the last part of its own names: NAME, or NAME=VALUE; none: its own defaults (docs/torchtitan.md) [none]</source>
+        <translation>torchtitan 的设置，按其名称的最后一段：NAME 或 NAME=VALUE；none 为其默认值 (docs/torchtitan.md) [none]</translation>
     </message>
     <message>
         <source>DeepSpeed release that the config is for: 0.16 to 0.19, or one such as 0.18.3 [0.19]</source>
@@ -2226,8 +2234,8 @@
         <translation>融合或分块的交叉熵（Liger 等）：不生成完整的 logits</translation>
     </message>
     <message>
-        <source>configs of axolotl, LLaMA-Factory, TRL, torchtune, ms-swift, accelerate or TrainingArguments, read as options; options given beside them win</source>
-        <translation>axolotl、LLaMA-Factory、TRL、torchtune、ms-swift、accelerate 的配置或 TrainingArguments，按选项读取；另行给出的选项优先</translation>
+        <source>configs of axolotl, LLaMA-Factory, TRL, torchtune, torchtitan, ms-swift, accelerate or TrainingArguments, read as options; options given beside them win</source>
+        <translation>axolotl、LLaMA-Factory、TRL、torchtune、torchtitan、ms-swift、accelerate 的配置或 TrainingArguments，按选项读取；另行给出的选项优先</translation>
     </message>
     <message>
         <source>trainers whose defaults hold for options that are not given: trl, transformers, swift, unsloth, llama-factory, axolotl, torchtune, litgpt; with a release as in trl@1.16 [none]</source>
@@ -2243,7 +2251,7 @@
     </message>
     <message>
         <source>multiply in 8 bits in the layers&apos; linear modules (torchao), operands scaled as a whole or by rows; tensorwise-gather: FSDP2 gathers weights in 8 bits, too [none]</source>
-        <translation>各层线性模块以 8 位相乘（torchao），操作数按整个张量或按行缩放；tensorwise-gather：FSDP2 也以 8 位收集权重 [none]</translation>
+        <translation>各层的 nn.Linear 以 8 位计算（torchao），输入按整个张量或按行缩放；tensorwise-gather：FSDP2 也以 8 位收集权重 [none]</translation>
     </message>
     <message>
         <source>use Apple&apos;s cut cross-entropy, which keeps logits in the multiprocessors, forward and backward</source>

@@ -1,8 +1,11 @@
 #include "planner/sharding/plan_split.h"
 
+#include "planner/question/framework.h"
+
 namespace zplan {
 
-bool splits_by_plan(const Training& training) { return training.framework == Framework::fsdp; }
+// accelerate launches trainers whose models are transformers', which have plans.
+bool splits_by_plan(const Training& training) { return spec(training.framework).reads_accelerate_config; }
 
 bool follows_plan(const Training& training, const Strategy& strategy) {
   return splits_by_plan(training) && strategy.layout.tensor > 1;

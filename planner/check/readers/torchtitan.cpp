@@ -21,10 +21,10 @@ namespace {
 Json titan_config(const JsonReader& row) {
   const JsonReader sizes = row.at("config"), options = row.at("options");
   const auto size = [&](const char* key) { return sizes.at(key).integer(1, kMostBytes); };
-  const bool is_llama = options.at("model").text().starts_with("llama");
+  const bool is_qwen = options.at("model").text().starts_with("qwen3/");
   const std::int64_t h = size("dim"), a = size("n_heads");
   const bool has_width = sizes.has("head_dim") && !sizes.at("head_dim").raw().is_null();
-  return {{"model_type", is_llama ? "llama" : "qwen3"},
+  return {{"model_type", is_qwen ? "qwen3" : "llama"},
           {"hidden_size", h},
           {"intermediate_size", size("ffn")},
           {"num_hidden_layers", size("layers")},

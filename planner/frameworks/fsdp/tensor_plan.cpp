@@ -3,21 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <span>
 #include <string_view>
 
+#include "models/architectures/tp_plans.h"
 #include "planner/plan/legality.h"
 #include "planner/question/framework.h"
 
 namespace zplan {
 
 namespace {
-
-/// Architectures whose tp_plan divides queries, keys, values, gate and up by columns, the projections behind
-/// them by rows, experts likewise by their width, and gathers the head's logits.
-constexpr std::array<std::string_view, 11> kPlanned{"llama",     "mistral",  "qwen2",     "qwen3",
-                                                    "smollm3",   "seed_oss", "ministral", "gemma",
-                                                    "internlm3", "mixtral",  "qwen3_moe"};
 
 using Reject = std::string (*)(const Model&, const Training&, const Strategy&);
 
@@ -32,13 +27,14 @@ bool adds_bias_behind_rows(const Model& model) {
 }
 
 std::string architecture(const Model& model, const Training&, const Strategy&) {
-  const bool known = std::ranges::find(kPlanned, model.shape.architecture) != kPlanned.end();
+  const std::span<const std::string_view> planned = architectures_with_llamas_tp_plan();
+  const bool known = std::ranges::find(planned, model.shape.architecture) != planned.end();
   if (known && !model.recorded && !model.analogue && !model.vision && !adds_bias_behind_rows(model))
     return {};
   return fmt::format(
       "FSDP2 with tensor parallelism is planned for {}, whose tp_plan is known (text alone, without biases "
       "behind the projections that are divided by rows), not for {}",
-      fmt::join(kPlanned, ", "), model.shape.architecture);
+      fmt::join(architectures_with_llamas_tp_plan(), ", "), model.shape.architecture);
 }
 
 std::string heads(const Model& model, const Training&, const Strategy& s) {

@@ -35,7 +35,7 @@ TEST(Document, ShowsNamesAsText) {
   document.line("a\x1b[31m");
   document.table({{{"name", "", false, kAlways}}, {{{"<img src=x>\x07"}}}});
   EXPECT_EQ(text_of(document, {.width = 100}), "a\\x1b[31m\nname\n<img src=x>\\x07\n");
-  EXPECT_EQ(markdown_of(document), "a\\x1b[31m\n| name |\n| --- |\n| &lt;img src=x>\\x07 |\n");
+  EXPECT_EQ(markdown_of(document), "a\\x1b[31m\n| name |\n| --- |\n| &lt;img src=x>\\\\x07 |\n");
   EXPECT_EQ(csv_field("=1+1.json"), "'=1+1.json");
   EXPECT_EQ(csv_field("-3.5"), "-3.5");
   EXPECT_EQ(csv_field("--zero 3"), "--zero 3");

@@ -108,8 +108,9 @@ TEST(FrameworkOption, FsdpShardsWhatTensorParallelRanksHold) {
   EXPECT_FALSE(config.contains("fsdp_config"));
   EXPECT_EQ(config.at("parallelism_config").at("parallelism_config_tp_size"), 2);
   EXPECT_EQ(config.at("parallelism_config").at("parallelism_config_dp_shard_size"), 4);
-  EXPECT_THAT(divided.dump(), HasSubstr("DistributedConfig(tp_size=2, fsdp_size=4, fsdp_mixed_precision"));
-  EXPECT_THAT(both.dump(), HasSubstr("DistributedConfig(tp_size=2, fsdp_size=2, dp_replicate_size=2, "));
+  EXPECT_THAT(in_process(question + "2").out, HasSubstr("DistributedConfig(tp_size=2, fsdp_size=4,"));
+  EXPECT_THAT(in_process(question + "2 --dp-replicate 2").out,
+              HasSubstr("DistributedConfig(tp_size=2, fsdp_size=2,"));
   EXPECT_TRUE(plan_of(both, "tp2+fsdp+replicas2").is_object());
 }
 

@@ -160,7 +160,7 @@ TEST(Trainers, AreNamedOrRefused) {
 TEST(Trainers, HaveDefaultsOfTheirOwnUnderMegatron) {
   const auto megatron_defaults = [](std::string_view trainer) {
     Settings settings;
-    settings.training.framework = Framework::megatron;
+    settings.training = with_framework({}, Framework::megatron);
     MegatronOptions options = recommended_megatron_options();
     const auto none_given = [](std::string_view) { return false; };
     apply_trainers({parse_trainer("--trainer", trainer)},

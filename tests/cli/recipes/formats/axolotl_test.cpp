@@ -142,7 +142,7 @@ TEST(Axolotl, OffloadedActivations) {
   EXPECT_THAT(not_planned(planned_of(full)), HasSubstr("activation_offloading"));
   const json moved = chosen(kLora + "gradient_checkpointing: offload\n", "--gpus 1");
   EXPECT_EQ(moved.at("checkpoint_offload"), "trl");
-  EXPECT_EQ(moved.at("checkpointing"), "none");
+  EXPECT_EQ(moved.at("activation_checkpointing"), "none");
   EXPECT_EQ(
       chosen(full + "deepspeed: deepspeed_configs/zero3_bf16.json\n", "--gpus 8").at("checkpoint_offload"),
       "alst");

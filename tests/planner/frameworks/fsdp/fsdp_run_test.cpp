@@ -88,7 +88,8 @@ TEST(Frameworks, RefuseWhatTheyCannotDo) {
   EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .layout = {.shard = 2, .replicate = 2}}), 0U);
   EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .layout = {.shard = 1, .replicate = 3}}), 1U);
   EXPECT_EQ(reasons({}, {.zero_stage = 3, .layout = {.shard = 2, .replicate = 2}}), 1U);
-  EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .layout = {.tensor = 2, .shard = 2}}), 1U);
+  EXPECT_EQ(reasons(fsdp, {.zero_stage = 3, .layout = {.tensor = 2, .shard = 2}}), 0U);
+  EXPECT_EQ(reasons(fsdp, {.zero_stage = 2, .layout = {.tensor = 2, .shard = 2}}), 1U);
   EXPECT_EQ(
       reasons(fsdp, {.zero_stage = 3, .layout = {.shard = 4}, .offload_parameters = OffloadDevice::nvme}),
       1U);
