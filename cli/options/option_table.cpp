@@ -9,6 +9,7 @@
 
 #include "cli/options/option_types.h"
 #include "planner/frameworks/deepspeed/config/releases.h"
+#include "planner/question/argument_list.h"
 #include "planner/question/framework.h"
 #include "planner/question/module_set.h"
 
@@ -61,34 +62,12 @@ void set_routing(Options& o, const std::string& text) {
     throw InputError("--routing", in_quotes(text), "accepted: balanced, or skew=S such as skew=2");
 }
 
-/// Switches, and arguments with each of the words that they accept; those that take numbers are left out.
-std::vector<std::string> words_of_megatron() {
-  std::vector<std::string> words{"none"};
-  for (const MegatronArgument& each : megatron_arguments()) {
-    if (each.accepted.empty()) words.emplace_back(each.name);
-    for (const std::string& value : each.accepted)
-      if (value.find(' ') == std::string::npos) words.push_back(fmt::format("{}={}", each.name, value));
-  }
-  return words;
-}
-
 /// Arguments replace those that are usual; "none": Megatron's own defaults.
 void set_megatron(Options& o, const std::string& text) {
   MegatronOptions& options = o.space.megatron = {};
   if (text == "none") return;
   for (const std::string& each : parse_list("--megatron", text))
     set_megatron_argument(options, "--megatron", each);
-}
-
-/// Switches, and settings with each of the words that they accept; those that take numbers are left out.
-std::vector<std::string> words_of_torchtitan() {
-  std::vector<std::string> words{"none"};
-  for (const TitanArgument& each : titan_arguments()) {
-    if (each.accepted.empty()) words.emplace_back(each.name);
-    for (const std::string& value : each.accepted)
-      if (value.find(' ') == std::string::npos) words.push_back(fmt::format("{}={}", each.name, value));
-  }
-  return words;
 }
 
 void set_torchtitan(Options& o, const std::string& text) {
@@ -515,11 +494,11 @@ const std::vector<OptionSpec>& option_table() {
        "arguments of Megatron-Core, by its own names without dashes: NAME, or NAME=VALUE; none: its own "
        "defaults (docs/megatron.md) "
        "[those of its recipes]",
-       special(OptionKind::text, set_megatron, words_of_megatron()), kMegatronAlone},
+       special(OptionKind::text, set_megatron, possible_words(megatron_arguments())), kMegatronAlone},
       {"--torchtitan", "LIST", kSearch, kPlans | search | fit | check, "torchtitan's settings",
        "settings of torchtitan, by the last part of its own names: NAME, or NAME=VALUE; none: its own "
        "defaults (docs/torchtitan.md) [none]",
-       special(OptionKind::text, set_torchtitan, words_of_torchtitan()), kTorchtitanAlone},
+       special(OptionKind::text, set_torchtitan, possible_words(titan_arguments())), kTorchtitanAlone},
       {"--sp", "LIST", kSearch, kPlans | search | fit | check | lint, "Sequence parallel",
        "sequence-parallel degrees to consider (Ulysses: of DeepSpeed, or of ms-swift), such as 1,8 [1]",
        integers(space(&SearchSpace::sequence_parallel), 1, kMostDegree, kDegrees)},

@@ -8,6 +8,8 @@
 #include <sstream>
 #include <type_traits>
 
+#include "planner/question/argument_list.h"
+
 namespace zplan {
 
 namespace {
@@ -294,30 +296,11 @@ const std::vector<MegatronArgument>& megatron_arguments() {
 }
 
 void set_megatron_argument(MegatronOptions& options, std::string_view place, std::string_view word) {
-  const std::size_t equals = word.find('=');
-  const std::string_view name = word.substr(0, equals);
-  const auto found = std::ranges::find(megatron_arguments(), name, &MegatronArgument::name);
-  if (found == megatron_arguments().end()) {
-    Words all{"none"};
-    for (const MegatronArgument& each : megatron_arguments()) all.emplace_back(each.name);
-    throw InputError(std::string(place), in_quotes(name), accepted_words(name, all));
-  }
-  const bool has_value = equals != std::string_view::npos;
-  const std::string_view value = has_value ? word.substr(equals + 1) : "";
-  if (found->accepted.empty() && has_value)
-    throw InputError(std::string(place), in_quotes(word),
-                     "accepted: " + std::string(name) + " alone: it is a switch without a value");
-  if (!found->set(options, value))
-    throw InputError(std::string(place), in_quotes(word),
-                     std::string(name) + "=VALUE, " + accepted_words(value, found->accepted));
+  set_argument(megatron_arguments(), options, place, word);
 }
 
 std::vector<std::string> megatron_words(const MegatronOptions& options) {
-  Words words;
-  for (const MegatronArgument& each : megatron_arguments())
-    if (const Value value = each.value(options))
-      words.push_back(std::string(each.name) + (value->empty() ? "" : "=" + *value));
-  return words;
+  return set_words(megatron_arguments(), options);
 }
 
 MegatronOptions recommended_megatron_options() {

@@ -1,7 +1,8 @@
 #include "planner/question/torchtitan.h"
 
-#include <algorithm>
 #include <charconv>
+
+#include "planner/question/argument_list.h"
 
 namespace zplan {
 
@@ -72,30 +73,11 @@ const std::vector<TitanArgument>& titan_arguments() {
 }
 
 void set_titan_argument(TitanOptions& options, std::string_view place, std::string_view word) {
-  const std::size_t equals = word.find('=');
-  const std::string_view name = word.substr(0, equals);
-  const auto found = std::ranges::find(titan_arguments(), name, &TitanArgument::name);
-  if (found == titan_arguments().end()) {
-    std::vector<std::string> all{"none"};
-    for (const TitanArgument& each : titan_arguments()) all.emplace_back(each.name);
-    throw InputError(std::string(place), in_quotes(name), accepted_words(name, all));
-  }
-  const bool has_value = equals != std::string_view::npos;
-  const std::string_view value = has_value ? word.substr(equals + 1) : "";
-  if (found->accepted.empty() && has_value)
-    throw InputError(std::string(place), in_quotes(word),
-                     "accepted: " + std::string(name) + " alone: it is a switch without a value");
-  if (!found->set(options, value))
-    throw InputError(std::string(place), in_quotes(word),
-                     std::string(name) + "=VALUE, " + accepted_words(value, found->accepted));
+  set_argument(titan_arguments(), options, place, word);
 }
 
 std::vector<std::string> titan_words(const TitanOptions& options) {
-  std::vector<std::string> words;
-  for (const TitanArgument& each : titan_arguments())
-    if (const Value value = each.value(options))
-      words.push_back(std::string(each.name) + (value->empty() ? "" : "=" + *value));
-  return words;
+  return set_words(titan_arguments(), options);
 }
 
 bool reshards_layers(const TitanOptions& options, bool has_stages) {

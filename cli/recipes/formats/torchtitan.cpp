@@ -107,9 +107,9 @@ RecipeOptions local_batch_unsaid(const RecipePlace& place) {
 
 /// -1: as many samples as one micro-step of all ranks has.
 RecipeOptions global_batch(const RecipePlace& place) {
-  if (place.scalar().starts_with("-")) return {};
-  if (!has_stages(place)) return as_text(place);
-  return {};  // the local batch says it; accumulation of several pipeline steps is refused below
+  const bool is_open =
+      place.scalar().starts_with("-") || has_stages(place);  // of stages the local batch says it
+  return is_open ? RecipeOptions{} : as_text(place);
 }
 
 // ---- Degrees of parallelism.
@@ -205,9 +205,12 @@ RecipeOptions converters(const RecipePlace& place) {
   return {};
 }
 
+/// Another key's translation has read the value.
+RecipeOptions read_with_another(const RecipePlace&) { return {}; }
+
 std::vector<RecipeRow> rows() {
   return {
-      {"model.name", "", [](const RecipePlace&) { return RecipeOptions{}; }},
+      {"model.name", "", read_with_another},
       {"model.flavor", "--model", model},
       {"model.flavor", "--torchtitan", attention},
       {"model.converters", "", converters},
@@ -230,8 +233,7 @@ std::vector<RecipeRow> rows() {
       {"parallelism.pipeline_parallel_degree", "--pp", as_text},
       {"parallelism.expert_parallel_degree", "--ep", above_one},
       {"parallelism.pipeline_parallel_schedule", "--torchtitan", schedule},
-      {"parallelism.pipeline_parallel_microbatch_size", "",
-       [](const RecipePlace&) { return RecipeOptions{}; }},
+      {"parallelism.pipeline_parallel_microbatch_size", "", read_with_another},
       {"parallelism.pipeline_parallel_layers_per_stage", "--vpp", layers_per_stage},
       {"parallelism.pipeline_parallel_first_stage_less_layers", "--torchtitan", stage_setting},
       {"parallelism.pipeline_parallel_last_stage_less_layers", "--torchtitan", stage_setting},
@@ -244,7 +246,7 @@ std::vector<RecipeRow> rows() {
        "--checkpointing",
        checkpointing,
        {{"none", "none"}, {"selective", "selective"}, {"full", "full"}}},
-      {"activation_checkpoint.selective_ac_option", "", [](const RecipePlace&) { return RecipeOptions{}; }},
+      {"activation_checkpoint.selective_ac_option", "", read_with_another},
       {"optimizer.name", "--optimizer", as_word, {{"AdamW", "adamw"}, {"Adam", "adam"}}},
       {"optimizer.early_step_in_backward", "", nullptr, {}, "gradients freed as the backward runs"},
       {"validation.enable", "", nullptr, {}, "validation between steps"}};

@@ -51,9 +51,9 @@ void write(const Json& object, const std::string& indent, std::string& out) {
     }
 }
 
-/// What transformers sharded as it loaded it needs no plugin: the degrees tell accelerate which ranks share a
-/// batch. Replicas are data-parallel ranks, as the Trainer counts them. Source: transformers 5.23 trainer.py
-/// create_accelerator_and_postprocess.
+/// Returns the config of a model that transformers sharded as it loaded it, which needs no plugin: the
+/// degrees tell accelerate which ranks share a batch. Replicas are data-parallel ranks, as the Trainer counts
+/// them. Source: transformers 5.23 trainer.py create_accelerator_and_postprocess.
 Json degrees_of_plan(Json config, const ParallelLayout& layout) {
   config.erase("fsdp_config");
   config["distributed_type"] = "MULTI_GPU";

@@ -90,6 +90,9 @@ struct SwiftWords {
 /// ms-swift 4.6 swift/arguments/, swift/config/.
 [[nodiscard]] std::string swift_line(const Plan& plan, const Question& question, const SwiftWords& own);
 
+/// Returns the words that start torchtitan 0.3's training; its settings follow.
+[[nodiscard]] Words torchtitan_words(const Cluster& cluster);
+
 /// TitanDegrees divide the GPUs among torchtitan's data-parallel ranks: DDP replicates, FSDP2 shards.
 struct TitanDegrees {
   std::int64_t replicate{1}, shard{1};

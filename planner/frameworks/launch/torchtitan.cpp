@@ -30,13 +30,17 @@ void add_training_section(Words& words, const Plan& plan, const Training& traini
 
 }  // namespace
 
+Words torchtitan_words(const Cluster& cluster) {
+  Words words = torchrun_words(cluster);
+  add(words, {"-m", "torchtitan.train", "--module", "MODULE", "--config", "CONFIG"});
+  return words;
+}
+
 std::string torchtitan_line(const Plan& plan, const Question& question, const TitanDegrees& degrees,
                             const Words& own) {
   const Training& training = question.training;
   if (training.method != Method::full || training.precision == Precision::fp16) return {};
-  Words words = torchrun_words(question.cluster);
-  add(words, {"-m", "torchtitan.train"});
-  add(words, {"--module", "MODULE", "--config", "CONFIG"});
+  Words words = torchtitan_words(question.cluster);
   add_parallelism(words, plan.strategy, degrees, own);
   add_training_section(words, plan, training);
   // A subcommand: it ends the options.

@@ -222,8 +222,7 @@ ModelFiles titan_files(const StepInputs&) {
 }
 
 Launch titan_launch(const Plan& plan, const Question& question, const std::string&) {
-  Words words = torchrun_words(question.cluster);
-  add(words, {"-m", "torchtitan.train", "--module", "MODULE", "--config", "CONFIG"});
+  Words words = torchtitan_words(question.cluster);
   for (const auto& [name, value] : titan::settings_of(plan, question)) {
     words.push_back(name);
     if (!value.empty()) words.push_back(shell_word(value));
