@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 7> kSearched{
 /// Options that a search decides, too, under a framework with pipeline stages.
 constexpr std::array<std::string_view, 5> kSearchedWithStages{"--tp", "--pp", "--vpp", "--ep", "--etp"};
 
-/// Of a recipe, in bytes: those that people write have some thousands.
+/// Holds the largest size of a recipe, in bytes. Recipes that people write have some thousands.
 constexpr std::int64_t kLargestRecipe = std::int64_t{16} << 20;
 
 /// A setting of trainers that the command line has no option for: "on" or "off".

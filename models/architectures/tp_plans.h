@@ -7,8 +7,9 @@
 
 namespace zplan {
 
-/// Returns the model types whose tp_plan divides queries, keys, values, gate and up by columns, the
-/// projections behind them by rows, experts likewise by their width, and gathers the head's logits.
+/// Returns the model types whose tp_plan divides the weights of queries, keys, values, gate and up by columns
+/// and those of the output and down projections by rows, divides experts by their intermediate width, and
+/// gathers the head's logits.
 [[nodiscard]] std::span<const std::string_view> architectures_with_llamas_tp_plan();
 
 }  // namespace zplan

@@ -92,7 +92,7 @@ struct FrameworkSpec {
 
   /// Gives the strategy, whose layout and stage are set, the framework's own options; null: it has none.
   void (*choose)(const Question&, Strategy&);
-  /// Returns the order of a stage's step; null: it has no stages.
+  /// Returns the order of a stage's step; null: one forward, one backward.
   StepSchedule (*schedule)(const Strategy&, std::int64_t stage);
 
   // ---- legality, names, warnings

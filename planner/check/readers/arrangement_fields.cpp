@@ -140,7 +140,8 @@ void read_published_offload(const JsonReader& value, Run& run) {
   run.setup.strategy.long_context.checkpoint_offload = CheckpointOffload::buffered;
 }
 
-/// Of selective kinds torchtitan's choice of operators alone is known.
+/// Reads how layers are checkpointed. zplan knows one kind of selective checkpointing: torchtitan's, by
+/// operators.
 void read_recompute(const JsonReader& value, Run& run) {
   const std::string words = value.text();
   if (words.starts_with("selective") && words != "selective op")

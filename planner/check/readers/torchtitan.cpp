@@ -148,8 +148,8 @@ std::optional<Operation> titan_operation(const std::string& name) {
 
 bool has_chunks(const JsonReader& row) { return row.has("stages") && row.at("stages").items().size() > 1; }
 
-/// Of two stages each is behind the other: every chunk of layers but the model's last sends hidden states,
-/// every one but the first gradients.
+/// Divides the sends between two stages into hidden states and gradients. Each stage follows the other: every
+/// chunk of layers but the model's last sends hidden states, and every chunk but the first sends gradients.
 void divide_sends(const JsonReader& row, std::vector<CallTally>& calls) {
   const JsonReader options = row.at("options");
   const auto chunks = static_cast<std::int64_t>(row.at("stages").items().size());
@@ -177,7 +177,7 @@ Phase titan_pass(const JsonReader& row, const JsonReader& op) {
   return op.at("peer").integer(0, kMostRanks) == behind ? Phase::forward : Phase::backward;
 }
 
-/// Returns the call of op number `index`, so many times; nothing for groups of one rank.
+/// Returns the call of operation `index`, repeated `times`; nothing for groups of one rank.
 std::optional<CallTally> titan_call(const JsonReader& row, std::int64_t index, std::int64_t times,
                                     const std::string& label) {
   const JsonReader op = row.at("ops").items()[static_cast<std::size_t>(index)];

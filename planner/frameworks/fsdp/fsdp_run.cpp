@@ -85,7 +85,7 @@ void FsdpRun::release_gradient(Parameter& parameter) {
   state_.release_gradient(parameter.tensor);
 }
 
-/// Of a tied embedding the head's gradient comes first in each micro-step.
+/// Takes a tensor's gradient. The head's gradient of a tied embedding comes first in each micro-step.
 void FsdpRun::gradient(std::size_t tensor, Device::Block block) {
   const auto embedding = std::ranges::find_if(
       root().parameters, [&](const Parameter& each) { return each.looks_up && each.tensor == tensor; });

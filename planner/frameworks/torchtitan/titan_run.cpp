@@ -58,8 +58,8 @@ void TitanRun::initialise() {
   make_receive_buffers();
 }
 
-/// What other stages send arrives in a buffer for each micro-batch: hidden states where a chunk of layers is
-/// not the model's first, gradients where it is not the last. Source: torch 2.14.1
+/// Makes a buffer for each micro-batch that other stages send: of hidden states where a chunk of layers is not
+/// the model's first, of gradients where it is not the last. Source: torch 2.14.1
 /// distributed/pipelining/stage.py _create_recv_buffers.
 void TitanRun::make_receive_buffers() {
   if (!has_stages()) return;
