@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -19,6 +20,7 @@
 #include "cli/scenarios/scenario_plan.h"
 #include "models/base/json_reader.h"
 #include "planner/plan/plan.h"
+#include "planner/question/framework.h"
 #include "planner/search/candidates.h"
 #include "planner/search/explore.h"
 #include "planner/search/levers.h"
@@ -59,14 +61,25 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
   void tell(std::size_t done, std::size_t all) {
-    if (!shown_ || Clock::now() - began_ < std::chrono::milliseconds(500)) return;
-    const std::lock_guard lock(mutex_);
-    written_ = true;
-    err_ << fmt::format("\rzplan: {} of {} families looked at (Ctrl-C keeps the best so far)", done, all)
-         << std::flush;
+    write([&] { return fmt::format("{} of {} families looked at", done, all); });
+  }
+  void tell(const LayoutCounts& counts, double fastest) {
+    write([&] {
+      return fmt::format("{} of {} layouts left out, {} simulated, fastest {} tokens/s",
+                         counts.too_large + counts.slower, counts.seen, counts.simulated,
+                         group_digits(static_cast<std::int64_t>(fastest)));
+    });
   }
 
  private:
+  template <class Text>
+  void write(const Text& text) {
+    if (!shown_ || Clock::now() - began_ < std::chrono::milliseconds(500)) return;
+    const std::lock_guard lock(mutex_);
+    written_ = true;
+    err_ << fmt::format("\r\x1b[Kzplan: {} (Ctrl-C keeps the best so far)", text()) << std::flush;
+  }
+
   using Clock = std::chrono::steady_clock;
   std::ostream& err_;
   bool shown_, written_{};
@@ -95,7 +108,9 @@ Exploration search(const Question& question, const Scope& scope, const Environme
   Exploration found =
       explore(question, scope,
               {.stop = caught ? &interrupted : nullptr,
-               .progress = [&progress](std::size_t done, std::size_t all) { progress.tell(done, all); }});
+               .progress = [&progress](std::size_t done, std::size_t all) { progress.tell(done, all); },
+               .layouts = [&progress](const LayoutCounts& counts,
+                                      double fastest) { progress.tell(counts, fastest); }});
   return found;
 }
 
@@ -201,8 +216,11 @@ int search_command(const Invocation& invocation) {
     result.plans = {found.best.front().plan};
   }
   if (found.stopped) invocation.err << "zplan: stopped: the best of what was looked at so far\n";
+  // Frameworks with stages have no levers beside what was searched.
+  const bool is_all =
+      std::ranges::any_of(scope.frameworks, [](Framework each) { return spec(each).has_stages; });
   const std::optional<Advice> advice =
-      found.stopped ? std::nullopt : shown_advice(invocation, request.question);
+      found.stopped || is_all ? std::nullopt : shown_advice(invocation, request.question);
   return write_report({.question = question,
                        .answer = result,
                        .options = invocation.options,

@@ -49,7 +49,9 @@ Scope search_scope(const Options& options, const SearchSpace& space) {
   // Megatron-Core replaces both the model code and the training script, so only --framework selects it.
   for (const auto& [framework, name] : EnumNames<Framework>::table)
     if (!spec(framework).has_stages) scope.frameworks.push_back(framework);
-  if (options.has("--framework")) scope.frameworks = {options.training.framework};
+  if (options.has("--framework"))
+    scope.frameworks =
+        options.frameworks.empty() ? std::vector{options.training.framework} : options.frameworks;
   if (options.has("--checkpointing"))
     scope.checkpointing = {space.checkpointing};
   else if (!options.recipes.empty())  // no trainer's config has another

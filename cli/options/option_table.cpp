@@ -179,11 +179,27 @@ auto cluster(auto member) { return option_types::at(&Options::cluster, member); 
 auto space(auto... members) { return option_types::at(&Options::space, members...); }
 auto budget(auto member) { return option_types::at(&Options::budget, member); }
 
-/// A framework; plain PyTorch also by the name that reports call its plans by.
+/// A framework, or several that a search compares; plain PyTorch also by the name that reports call its plans
+/// by.
 OptionType framework() {
   OptionType type = option_types::word(training(&Training::framework));
   type.set = [read = type.set](Options& options, std::string_view option, const std::string& given) {
-    read(options, option, given == "ddp" ? std::string(to_name(Framework::torch)) : given);
+    options.frameworks.clear();
+    for (const std::string_view each : split(given, ',')) {
+      read(options, option, each == "ddp" ? std::string(to_name(Framework::torch)) : std::string(each));
+      options.frameworks.push_back(options.training.framework);
+    }
+    if (options.frameworks.size() == 1) return;
+    if (options.command != Command::search)
+      throw InputError(std::string(option), in_quotes(given),
+                       "accepted: one framework; \"zplan search\" takes several");
+    options.training.framework = Framework::deepspeed;
+  };
+  type.show = [show = type.show](const Options& options) {
+    if (options.frameworks.size() < 2) return show(options);
+    std::vector<std::string_view> names;
+    for (const Framework each : options.frameworks) names.push_back(to_name(each));
+    return fmt::format("{}", fmt::join(names, ","));
   };
   return type;
 }
@@ -536,7 +552,7 @@ const std::vector<OptionSpec>& option_table() {
        files(at(&Options::recipe_files))},
       {"--framework", "NAME", kSearch, kPlans | search | fit | check | lint, "Framework",
        "framework that shards the model: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU), megatron "
-       "(Megatron-Core), torchtitan [deepspeed]",
+       "(Megatron-Core), torchtitan; search takes several, separated by commas [deepspeed]",
        framework()},
       {"--deepspeed-version", "V", kSearch, kPlans | search | compare | fit | lint, "DeepSpeed release",
        "DeepSpeed release that the config is for: 0.16 to 0.19, or one such as 0.18.3 [0.19]",

@@ -104,6 +104,7 @@ struct Options {
   std::vector<TrainerChoice> trainers;  ///< whose defaults fill what is not given
   ClusterRequest cluster;
   Training training;
+  std::vector<Framework> frameworks;  ///< that a search compares; empty: not given
   SearchSpace space;
   Headroom headroom;
   ByteUnit unit{ByteUnit::gib};
@@ -138,7 +139,7 @@ struct Options {
 
   OutputFormat format{OutputFormat::text};
   bool explain{}, verbose{}, no_color{};
-  std::string emit;  ///< file to write the config to, "-" for stdout; empty: none
+  std::string emit;                   ///< file to write the config to, "-" for stdout; empty: none
   std::string snapshot, trace, html;  ///< files to write the leading plan's memory, its step and the page to
   ConfigStyle config_style{ConfigStyle::plain};
   std::string nvme_path{"/local_nvme"};  ///< for the ds_config

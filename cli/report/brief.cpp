@@ -454,6 +454,19 @@ std::string_view cause(FamilyOutcome outcome) {
   return "";
 }
 
+/// Returns the plans of a search that need less memory at less speed, of frameworks with stages; "" where
+/// there is none.
+std::string less_memory(const Report& report) {
+  const Exploration& found = *report.found;
+  if (!found.layouts || found.front.size() < 2) return "";
+  std::vector<std::string> plans;
+  for (auto each = found.front.begin() + 1; each != found.front.end(); ++each)
+    plans.push_back(fmt::format("{} {} at {:.0f} % of the speed", each->plan.id(),
+                                format_bytes(each->plan.memory().required_low, report.question.unit),
+                                each->share_of_best * 100));
+  return fmt::format("live memory of slower plans: {}", fmt::join(plans, ", "));
+}
+
 /// Returns the strategies of a search of which nothing was chosen, by cause; "" where none is left.
 std::string lost_by_cause(const Report& report) {
   std::map<std::string, FamilyOutcome> outcomes;
@@ -476,19 +489,6 @@ std::string lost_by_cause(const Report& report) {
     if (!ids.empty()) groups.push_back(fmt::format("{}: {}", cause(outcome), joined_ids(ids)));
   }
   return fmt::format("{}", fmt::join(groups, "; "));
-}
-
-void add_reasons(Document& doc, const Report& report, std::size_t most) {
-  if (report.found != nullptr) {
-    const std::string lost = lost_by_cause(report);
-    if (!lost.empty() && most > 0) doc.paragraph("  Lost     ", lost + ".");
-    return;
-  }
-  const bool compares = report.comparison != nullptr;
-  const std::vector<std::string> reasons = compares ? comparison_sentences(report) : brief_reasons(report);
-  const std::string first = compares ? "  Compared " : "  Why not  ";
-  for (std::size_t i = 0; i < std::min(compares ? most + 1 : most, reasons.size()); ++i)
-    doc.paragraph(i == 0 ? first : std::string(first.size(), ' '), reasons[i]);
 }
 
 // ---- peak, training, assumptions, next
@@ -601,6 +601,23 @@ void add_next(Document& doc, const Report& report, const Screen& screen, std::si
     doc.paragraph(std::string(i == 0 ? first : "           "), all[i]);
 }
 
+void add_reasons(Document& doc, const Report& report, const Screen& screen, std::size_t most) {
+  if (report.found != nullptr) {
+    if (report.found->layouts && most > 0)
+      add_cut(doc, "  Searched ", layouts_line(*report.found->layouts) + ".", screen, 2);
+    if (const std::string less = less_memory(report); !less.empty() && most > 0)
+      add_cut(doc, "  Less     ", less + ".", screen, 2);
+    const std::string lost = report.found->layouts ? "" : lost_by_cause(report);
+    if (!lost.empty() && most > 0) doc.paragraph("  Lost     ", lost + ".");
+    return;
+  }
+  const bool compares = report.comparison != nullptr;
+  const std::vector<std::string> reasons = compares ? comparison_sentences(report) : brief_reasons(report);
+  const std::string first = compares ? "  Compared " : "  Why not  ";
+  for (std::size_t i = 0; i < std::min(compares ? most + 1 : most, reasons.size()); ++i)
+    doc.paragraph(i == 0 ? first : std::string(first.size(), ' '), reasons[i]);
+}
+
 Document brief_of_extent(const Report& report, const Screen& screen, const Extent& extent) {
   Document doc;
   const std::vector<HeaderBlock> blocks = header_blocks(report);
@@ -616,7 +633,7 @@ Document brief_of_extent(const Report& report, const Screen& screen, const Exten
     add_cut(doc, "  Peak     ", peak, screen, 2);
   if (const std::string stages = stages_of(leading_plan(report), report.question); !stages.empty())
     add_cut(doc, "  Stages   ", stages, screen, 2);
-  add_reasons(doc, report, extent.reasons);
+  add_reasons(doc, report, screen, extent.reasons);
   if (const HeaderBlock* training = block_named(blocks, "Training"))
     add_cut(doc, "  Trains   ", training->lines.front(), screen, 2);
   add_cut(doc, "  Assumed  ", assumed_text(report, blocks), screen, extent.assumed);

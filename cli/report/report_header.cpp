@@ -251,7 +251,7 @@ std::string defaults_line(const Report& report) {
 
 std::string buckets_line(const Report& report) {
   const Question& q = report.question;
-  const ZeroOptions zero = zero_knobs(q, 3);
+  const ZeroOptions zero = zero_knobs(q, 3, q.space.buckets);
   return fmt::format(
       "bucket sizes {}: reduce {}, prefetch {}, persistence threshold {} elements (--buckets)",
       report.question.space.buckets == Buckets::hf_auto ? "as HF sets them for \"auto\"" : "of DeepSpeed",

@@ -83,6 +83,7 @@ void add_verdict(Document& doc, const Report& report);
 
 struct FamilyName;
 struct Found;
+struct LayoutCounts;
 
 /// Adds the result of `zplan search`: the fastest plan of each strategy, plans that need less memory at less
 /// speed, and why the others lost. Its CSV has a line per family of plans.
@@ -91,6 +92,8 @@ void add_search(Document& doc, const Report& report);
 /// Returns the id that families of one strategy share, whatever their checkpointing and buckets.
 [[nodiscard]] std::string short_id(const FamilyName& name);
 
+/// Returns how many layouts a search looked at, and why it did not simulate the others.
+[[nodiscard]] std::string layouts_line(const LayoutCounts& counts);
 /// Returns how many plans were looked at, and in which settings they differ.
 [[nodiscard]] std::string searched_line(const Report& report);
 

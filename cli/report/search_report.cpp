@@ -178,6 +178,13 @@ Json found_json(const Found& found) {
           {"tie_within", found.tie_within}};
 }
 
+std::string layouts_line(const LayoutCounts& counts) {
+  const auto number = [](std::size_t count) { return group_digits(static_cast<std::int64_t>(count)); };
+  return fmt::format(
+      "{} plans of legal layouts: {} are too large, {} cannot be faster or need less, {} were simulated",
+      number(counts.seen), number(counts.too_large), number(counts.slower), number(counts.simulated));
+}
+
 std::string searched_line(const Report& report) {
   const Exploration& found = *report.found;
   std::vector<std::string> varied;
@@ -191,7 +198,8 @@ std::string searched_line(const Report& report) {
     if (!report.options.has(option) ||
         (std::string_view(option) == "--micro-batch" && !report.options.space.micro_batch_size))
       varied.emplace_back(what);
-  return fmt::format("{} plans in {} families that differ in {}{}",
+  return fmt::format("{}{} plans in {} families that differ in {}{}",
+                     found.layouts ? layouts_line(*found.layouts) + "; " : "",
                      group_digits(static_cast<std::int64_t>(found.candidates)), found.families.size(),
                      fmt::join(varied, ", "), found.stopped ? "; stopped before the end" : "");
 }
@@ -217,10 +225,24 @@ void add_search(Document& doc, const Report& report) {
   doc.records = family_records(found);
 }
 
+namespace {
+
+Json layouts_json(const std::optional<LayoutCounts>& counts) {
+  if (!counts) return nullptr;
+  return {{"illegal_families", counts->illegal},
+          {"seen", counts->seen},
+          {"too_large", counts->too_large},
+          {"slower", counts->slower},
+          {"simulated", counts->simulated}};
+}
+
+}  // namespace
+
 Json search_json(const Report& report) {
   const Exploration& found = *report.found;
   return {{"candidates", found.candidates},
           {"stopped", found.stopped},
+          {"layouts", layouts_json(found.layouts)},
           {"best", json_list(found.best, found_json)},
           {"front", json_list(found.front, found_json)},
           {"families", json_list(found.families, family_json)}};

@@ -297,6 +297,17 @@ StepCalls PlanContext::calls(const Strategy& strategy) {
 Plan PlanContext::outline(const Strategy& strategy) {
   return plan(ranks(strategy, true), Depth::outline, std::nullopt);
 }
+std::optional<Plan> PlanContext::sketch(const Strategy& strategy, Bytes most) {
+  std::vector<SimulatedRank> all;
+  for (const RankRun& each : runs(strategy)) {
+    SimulatedRank rank = neediest_slice(each, true);
+    if (!rank.live) rank.live = rank.run.live();
+    if (rank.live->peak_allocated + rank.run.outside() > most) return std::nullopt;
+    all.push_back(std::move(rank));
+  }
+  Plan made = plan(all, Depth::outline, true);
+  return made.memory().required_low <= most ? std::optional(std::move(made)) : std::nullopt;
+}
 Plan PlanContext::complete(const Strategy& strategy) {
   return plan(ranks(strategy, false), Depth::complete, std::nullopt);
 }

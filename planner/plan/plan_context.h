@@ -58,6 +58,9 @@ class PlanContext {
   /// Returns the plan of a legal strategy by live memory; `fits` asks the allocator where that leaves it
   /// open, and `memory.required` is at its low end.
   [[nodiscard]] Plan outline(const Strategy& strategy);
+  /// Returns that plan without asking the allocator, which `fits` then leaves out; nothing where the live
+  /// memory of some rank exceeds `most`.
+  [[nodiscard]] std::optional<Plan> sketch(const Strategy& strategy, Bytes most);
   /// Returns that plan where it fits, else nothing, which takes less: the allocator is tried first.
   [[nodiscard]] std::optional<Plan> outline_if_fits(const Strategy& strategy);
   /// Returns the ranks of a strategy, the neediest of each class, where a device with `limit` bytes may run

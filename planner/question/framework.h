@@ -71,6 +71,7 @@ struct FrameworkSpec {
   bool passes_keys;                          ///< context parallelism: a ring
   bool divides_experts;                      ///< expert parallelism (AutoEP)
   bool has_stages;                           ///< pipeline parallelism, by its own layers
+  bool replicates;                           ///< hybrid sharding: copies of what is sharded
   std::optional<Framework> sharded_instead;  ///< what to try where every GPU would hold everything
   std::optional<Framework> packed_instead;   ///< what to try to shard packed weights, beside itself
 

@@ -18,9 +18,9 @@
 
 namespace zplan {
 
-ZeroOptions zero_knobs(const Question& q, int stage) {
+ZeroOptions zero_knobs(const Question& q, int stage, Buckets buckets) {
   if (q.space.zero) return *q.space.zero;
-  ZeroOptions options = zero_options(q.space.buckets, q.model.shape.hidden_size);
+  ZeroOptions options = zero_options(buckets, q.model.shape.hidden_size);
   if (divides_groups(stage)) options.overlap_comm = true;
   if (stage == 3 && q.training.optimizer == Optimizer::muon) options.reduce_scatter = false;
   return options;
@@ -84,6 +84,35 @@ std::vector<ParallelLayout> pipelines(const Question& q) {
 
 }  // namespace
 
+namespace {
+
+std::vector<std::int64_t> powers_of_two(std::int64_t most) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t each = 1; each <= std::max<std::int64_t>(1, most); each *= 2) all.push_back(each);
+  return all;
+}
+
+}  // namespace
+
+void open_layouts(Question& q) {
+  const FrameworkSpec& framework = spec(q.training.framework);
+  if (!framework.has_stages) return;
+  constexpr std::int64_t kMostChunks = 16, kLeastTokens = 1024;
+  const std::int64_t layers = q.model.shape.layers;
+  SearchSpace& space = q.space;
+  if (space.virtual_stages.empty())
+    for (std::int64_t chunks = 1; chunks <= std::min(kMostChunks, layers); ++chunks)
+      if (layers % chunks == 0 || divides_with_ends(layers, chunks)) space.virtual_stages.push_back(chunks);
+  if (space.context_parallel.empty() && space.sequence_parallel.empty())
+    space.context_parallel =
+        powers_of_two(std::min(q.cluster.gpus, q.training.sequence_length / kLeastTokens));
+  if (space.expert_parallel.empty() && q.model.shape.experts)
+    for (const std::int64_t each : powers_of_two(q.model.shape.experts->experts))
+      if (q.model.shape.experts->experts % each == 0) space.expert_parallel.push_back(each);
+  if (space.replicas.empty() && framework.replicates)
+    space.replicas = powers_of_two(q.cluster.gpus / q.cluster.gpus_per_node);
+}
+
 std::vector<ParallelLayout> layouts(const Question& q) {
   std::vector<ParallelLayout> all;
   for (const std::int64_t tensor : tensor_parallel_degrees(q))
@@ -94,7 +123,9 @@ std::vector<ParallelLayout> layouts(const Question& q) {
           if (sequence > 1 && context > 1 && both_open) continue;
           for (const std::int64_t expert : expert_parallel_degrees(q, pipeline.pipeline))
             for (const std::int64_t of_experts : degrees(q.space.expert_tensor_parallel))
-              for (const std::int64_t replicate : degrees(q.space.replicas))
+              for (const std::int64_t replicate : degrees(q.space.replicas)) {
+                // Stages leave few ranks to shard among.
+                if (replicate > 1 && pipeline.pipeline > 1 && q.space.replicas.size() > 1) continue;
                 all.push_back(ParallelLayout{.tensor = tensor,
                                              .sequence = sequence,
                                              .context = context,
@@ -105,6 +136,7 @@ std::vector<ParallelLayout> layouts(const Question& q) {
                                              .expert_tensor = of_experts,
                                              .data_before_expert = q.space.data_before_expert}
                                   .filling(q.cluster.gpus));
+              }
         }
   return all;
 }
@@ -120,7 +152,7 @@ Strategy strategy_of(const Question& q, const ParallelLayout& layout, int stage,
                 .checkpointing = q.space.checkpointing,
                 .long_context = q.space.long_context,
                 .experts = experts,
-                .zero = zero_knobs(q, stage)};
+                .zero = zero_knobs(q, stage, q.space.buckets)};
   if (const auto choose = spec(q.training.framework).choose) choose(q, made);
   return made;
 }

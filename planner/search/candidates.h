@@ -38,6 +38,10 @@ struct Candidates {
 /// Returns layouts of the question's GPUs by its degrees, in the order in which they are planned. Ulysses and
 /// a ring exclude each other.
 [[nodiscard]] std::vector<ParallelLayout> layouts(const Question& question);
+/// Opens the axes of a framework with stages that the question leaves at 1: chunks of layers on each stage,
+/// context and expert parallelism, replicas. For a search, which can say of thousands of layouts that they
+/// lose.
+void open_layouts(Question& question);
 /// Returns a strategy of the question, whose batch is open.
 [[nodiscard]] Strategy strategy_of(const Question& question, const ParallelLayout& layout, int stage,
                                    const Offload& offload);
@@ -45,10 +49,10 @@ struct Candidates {
 [[nodiscard]] SearchSpace pinned_to(SearchSpace space, const Strategy& strategy);
 /// Returns the offloads of a question: those that are pinned, else all that its framework has.
 [[nodiscard]] std::vector<Offload> offloads(const Question& question);
-/// Returns DeepSpeed's knobs: those of a config where one is given; else the question's bucket sizes, and
-/// overlap_comm at stages 1 and 2 too. DeepSpeed leaves it off there, yet it hides the reduction and lets
+/// Returns DeepSpeed's knobs: those of a config where one is given; else these bucket sizes, and overlap_comm
+/// at stages 1 and 2 too. DeepSpeed leaves it off there, yet it hides the reduction and lets
 /// stage 1 free gradients as they are reduced.
-[[nodiscard]] ZeroOptions zero_knobs(const Question& question, int stage);
+[[nodiscard]] ZeroOptions zero_knobs(const Question& question, int stage, Buckets buckets);
 
 /// Returns why the machines cannot run the strategy: offload where GPU and host share one memory, or to NVMe
 /// on an instance without a disk of its own. Empty where they can.

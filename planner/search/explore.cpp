@@ -12,11 +12,14 @@
 #include "planner/explain/why.h"
 #include "planner/plan/accuracy.h"
 #include "planner/plan/plan_context.h"
+#include "planner/question/framework.h"
 #include "planner/question/work.h"
 #include "planner/search/candidates.h"
 #include "planner/search/families.h"
 #include "planner/search/family.h"
 #include "planner/search/findings.h"
+#include "planner/search/layout_bounds.h"
+#include "planner/search/layout_search.h"
 #include "planner/search/parallel.h"
 #include "planner/search/search.h"
 
@@ -29,10 +32,12 @@ struct FrameworkPlans {
   Question question;
   PlanContext context;
   PlanScreen screen;
+  LayoutBounds bounds;
   FrameworkPlans(const Question& q, Framework framework)
       : question(with(q, framework)),
         context(question.model, question.cluster, question.training, question.headroom),
-        screen(context) {}
+        screen(context),
+        bounds(context) {}
 
  private:
   static Question with(Question q, Framework framework) {
@@ -70,6 +75,7 @@ class Explorer {
     confirm();
     find_front();
     give_reasons();
+    drop_unseen();
     result_.stopped = stopped();
     return std::move(result_);
   }
@@ -117,10 +123,12 @@ class Explorer {
   [[nodiscard]] bool may_fit(const Estimate& e) const {
     return e.required_low <= available_memory() && e.host <= available_host_memory();
   }
-  [[nodiscard]] static Strategy strategy_of(const FamilyName& name, const Estimate& e) {
+  /// Batch: Estimate or LayoutCandidate.
+  template <class Batch>
+  [[nodiscard]] static Strategy strategy_of(const FamilyName& name, const Batch& batch) {
     Strategy s = name.strategy;
-    s.micro_batch_size = e.micro_batch_size;
-    s.gradient_accumulation_steps = e.gradient_accumulation_steps;
+    s.micro_batch_size = batch.micro_batch_size;
+    s.gradient_accumulation_steps = batch.gradient_accumulation_steps;
     return s;
   }
 
@@ -128,6 +136,14 @@ class Explorer {
   // ---- by live memory
   [[nodiscard]] std::vector<std::size_t> in_turns() const;
   void screen();
+  void screen_one_by_one();
+  void screen_layouts();
+  [[nodiscard]] bool has_stages(std::size_t family) const {
+    return spec(result_.families[family].name.framework).has_stages;
+  }
+  [[nodiscard]] std::vector<LayoutCandidate> layout_candidates(std::size_t family);
+  void note_unseen(std::size_t family, const std::vector<LayoutCandidate>& candidates);
+  void drop_unseen();
   [[nodiscard]] bool screen_unless_stopped(std::size_t family);
   void screen(std::size_t family);
   void choose_best(FamilyReport& report, const std::vector<Estimate>& all) const;
@@ -149,6 +165,7 @@ class Explorer {
   [[nodiscard]] bool is_safe(const Plan& plan) const {
     return plan.memory().required_high <= question_.cluster.usable_memory;
   }
+  void leave_out_slow(std::vector<std::vector<Candidate>*>& groups) const;
   void confirm();
   void add_fastest(std::vector<std::optional<Found>>& found);
   [[nodiscard]] std::optional<Found> first_that_runs(const std::vector<Candidate>& fastest_first);
@@ -199,6 +216,7 @@ std::vector<std::size_t> Explorer::in_turns() const {
   std::map<std::pair<Framework, TapeKey>, std::size_t> turns;
   std::vector<std::pair<std::size_t, std::size_t>> all;  // how many of its kind come before, and the family
   for (std::size_t i = 0; i < result_.families.size(); ++i) {
+    if (has_stages(i)) continue;
     const FamilyName& name = result_.families[i].name;
     all.emplace_back(turns[{name.framework, PlanScreen::key_of(question_.training, name.strategy)}]++, i);
   }
@@ -209,6 +227,12 @@ std::vector<std::size_t> Explorer::in_turns() const {
 }
 
 void Explorer::screen() {
+  screen_one_by_one();
+  screen_layouts();
+  for (const FamilyReport& each : result_.families) result_.candidates += each.candidates;
+}
+
+void Explorer::screen_one_by_one() {
   const std::vector<std::size_t> order = in_turns();
   std::atomic<std::size_t> done{0};
   for_each_in_parallel(order.size(), [&](std::size_t place) {
@@ -216,9 +240,101 @@ void Explorer::screen() {
     if (result_.families[i].outcome != FamilyOutcome::illegal) {
       if (!screen_unless_stopped(i)) result_.families[i].outcome = FamilyOutcome::not_looked_at;
     }
-    if (watch_.progress) watch_.progress(++done, result_.families.size());
+    if (watch_.progress) watch_.progress(++done, order.size());
   });
-  for (const FamilyReport& each : result_.families) result_.candidates += each.candidates;
+}
+
+/// Returns the plans of a family of a framework with stages. Where nothing makes a batch, micro-batches are
+/// powers of two.
+std::vector<LayoutCandidate> Explorer::layout_candidates(std::size_t index) {
+  constexpr std::int64_t kMost = 64;
+  FamilyReport& report = result_.families[index];
+  FrameworkPlans& plans = plans_of(report.name);
+  std::vector<LayoutCandidate> all;
+  for (const Batches& each : batches(plans.question, scope_, report.name.strategy)) {
+    std::vector<std::int64_t> sizes = each.micro_batch_sizes;
+    for (std::int64_t size = 1; each.micro_batch_sizes.empty() && size <= kMost; size *= 2)
+      sizes.push_back(size);
+    for (const std::int64_t size : sizes) {
+      Strategy strategy = report.name.strategy;
+      strategy.micro_batch_size = size, strategy.gradient_accumulation_steps = each.accumulation;
+      const LayoutBound bound = plans.bounds.of(strategy);
+      const auto tokens =
+          static_cast<double>(strategy.global_batch_size() * plans.question.training.sequence_length);
+      all.push_back({.family = index,
+                     .micro_batch_size = size,
+                     .gradient_accumulation_steps = each.accumulation,
+                     .bound = bound,
+                     .most_tokens_per_second = tokens / bound.step.value});
+    }
+  }
+  return all;
+}
+
+/// Says of a family of which no plan was simulated what its bounds say.
+void Explorer::note_unseen(std::size_t index, const std::vector<LayoutCandidate>& candidates) {
+  FamilyReport& report = result_.families[index];
+  for (const LayoutCandidate& each : candidates)
+    if (!report.bound || each.bound.required < report.bound->required) report.bound = each.bound;
+}
+
+/// Keeps few enough families to report: those with a plan that was simulated.
+void Explorer::drop_unseen() {
+  if (!result_.layouts) return;
+  std::size_t laid_out = 0;
+  for (std::size_t i = 0; i < result_.families.size(); ++i) laid_out += has_stages(i) ? 1U : 0U;
+  if (laid_out <= kMostReported) return;
+  std::erase_if(result_.families,
+                [](const FamilyReport& each) { return spec(each.name.framework).has_stages && !each.best; });
+}
+
+/// Of frameworks with stages only those plans are simulated that their bounds leave open.
+void Explorer::screen_layouts() {
+  std::vector<std::size_t> families;
+  LayoutCounts illegal;
+  for (std::size_t i = 0; i < result_.families.size(); ++i) {
+    if (!has_stages(i)) continue;
+    if (result_.families[i].outcome == FamilyOutcome::illegal)
+      ++illegal.illegal;
+    else
+      families.push_back(i);
+  }
+  if (families.empty() && illegal.illegal == 0) return;
+  std::vector<LayoutCandidate> all;
+  const bool bounded = done_unless_stopped([&] {
+    for (std::vector<LayoutCandidate>& each :
+         mapped_in_parallel(families, [&](std::size_t i) { return layout_candidates(i); })) {
+      if (each.empty()) continue;
+      note_unseen(each.front().family, each);
+      all.insert(all.end(), each.begin(), each.end());
+    }
+  });
+  const LayoutScreen screen{
+      .estimate = [&](const LayoutCandidate& each, Bytes most) -> std::optional<Estimate> {
+        const FamilyName& name = result_.families[each.family].name;
+        std::optional<Estimate> found;
+        const bool done = done_unless_stopped([&] {
+          take_step();
+          found = estimate_of(plans_of(name).context, strategy_of(name, each), most);
+        });
+        return done ? found : std::nullopt;
+      },
+      .device = available_memory(),
+      .host = available_host_memory(),
+      .progress =
+          [&](const LayoutCounts& counts, double fastest) {
+            if (watch_.layouts) watch_.layouts(counts, fastest);
+          },
+      .stopped = [&] { return stopped(); }};
+  ScreenedLayouts screened = screen.run(bounded ? std::move(all) : std::vector<LayoutCandidate>{});
+  screened.counts.illegal = illegal.illegal;
+  result_.layouts = screened.counts;
+  for (const SimulatedLayout& each : screened.simulated) {
+    screened_[each.family].push_back(each.estimate);
+    ++result_.families[each.family].candidates;
+  }
+  for (const std::size_t each : families)
+    if (!screened_[each].empty()) choose_best(result_.families[each], screened_[each]);
 }
 
 /// False where the search was stopped before it was through: what was found is forgotten.
@@ -401,12 +517,28 @@ void Explorer::add_fastest(std::vector<std::optional<Found>>& found) {
   if (!known) found.push_back(std::move(fastest));
 }
 
+/// Of frameworks with stages the fastest strategies alone are confirmed.
+void Explorer::leave_out_slow(std::vector<std::vector<Candidate>*>& groups) const {
+  std::vector<std::vector<Candidate>*> laid_out;
+  for (std::vector<Candidate>* each : groups)
+    if (has_stages(each->front().family)) laid_out.push_back(each);
+  if (laid_out.size() <= kMostConfirmed) return;
+  std::ranges::sort(laid_out, [](const std::vector<Candidate>* a, const std::vector<Candidate>* b) {
+    return is_better(a->front(), b->front());
+  });
+  laid_out.erase(laid_out.begin(), laid_out.begin() + kMostConfirmed);
+  std::erase_if(groups, [&](std::vector<Candidate>* each) {
+    return std::ranges::find(laid_out, each) != laid_out.end();
+  });
+}
+
 void Explorer::confirm() {
   std::map<FamilyGroup, std::vector<Candidate>> groups;
   for (const Candidate& each : may_fit_fastest_first())
     groups[group_of(result_.families[each.family].name)].push_back(each);
   std::vector<std::vector<Candidate>*> all;
   for (auto& [group, candidates] : groups) all.push_back(&candidates);
+  leave_out_slow(all);
   std::vector<std::optional<Found>> found(all.size());
   // Stage 3, which is last in order, runs longest: start it first.
   const bool done = done_unless_stopped([&] {
@@ -434,6 +566,7 @@ void Explorer::find_front() {
   if (result_.best.empty()) return;
   std::vector<Candidate> front;
   double last = result_.best.front().plan.time.tokens_per_second;
+  Bytes least = result_.best.front().plan.memory().required_low;
   std::vector<Estimate> faster;
   for (const Candidate& each : may_fit_fastest_first()) {
     const Estimate& e = each.estimate;
@@ -442,8 +575,10 @@ void Explorer::find_front() {
     });
     if (dominated) continue;
     faster.push_back(e);
-    if (e.tokens_per_second > last * (1 - kFrontStep)) continue;
-    front.push_back(each), last = e.tokens_per_second;
+    const bool saves = static_cast<double>(e.required_low.value) <
+                       static_cast<double>(least.value) * (1 - LayoutScreen::kLeastSaved);
+    if (e.tokens_per_second > last * (1 - kFrontStep) && !(saves && has_stages(each.family))) continue;
+    front.push_back(each), last = e.tokens_per_second, least = e.required_low;
   }
   std::vector<std::optional<Found>> found(front.size());
   bool completed = false;
@@ -498,6 +633,14 @@ void Explorer::forget_what_did_not_run() {
 
 Explorer::Verdict Explorer::verdict_of(const FamilyReport& family, std::size_t index) const {
   using enum FamilyOutcome;
+  if (!family.best && family.bound && family.bound->required <= available_memory())
+    return result_.best.empty()
+               ? Verdict{too_large, fmt::format("needs more than {}", size(available_memory()))}
+               : Verdict{slower, fmt::format("cannot be faster than {}, or need less",
+                                             result_.best.front().plan.id())};
+  if (!family.best && family.bound)
+    return {too_large,
+            fmt::format("needs at least {} of {}", size(family.bound->required), size(available_memory()))};
   if (!family.best)
     return {too_large,
             fmt::format("its states alone take {} of {}", size(family.states), size(available_memory()))};

@@ -27,12 +27,25 @@ struct Scope {
   bool operator==(const Scope&) const = default;
 };
 
+/// LayoutCounts says what became of the layouts of frameworks with stages. Each counts once for each of its
+/// batches.
+struct LayoutCounts {
+  std::size_t illegal{};    ///< families that cannot be trained
+  std::size_t seen{};       ///< plans that can
+  std::size_t too_large{};  ///< plans whose states and activations exceed the device
+  std::size_t slower{};     ///< plans that cannot be faster, nor need less, than one that was simulated
+  std::size_t simulated{};
+  bool operator==(const LayoutCounts&) const = default;
+};
+
 /// Lets a search be watched and stopped from outside.
 struct Watch {
   /// Set: families that are not looked at by then are left out, and of the others the fastest is taken to the
   /// allocator, where that was not done. Where the whole Work is stopped there is no result at all.
   const std::atomic<bool>* stop{};
   std::function<void(std::size_t done, std::size_t all)> progress{};  ///< families; from several threads
+  /// Layouts that a search with stages has looked at, and the fastest so far in tokens per second.
+  std::function<void(const LayoutCounts&, double fastest)> layouts{};
 };
 
 /// A strategy with its buckets, whose micro-batch and accumulation are open.
@@ -64,6 +77,13 @@ struct EnumNames<FamilyOutcome> {
        {FamilyOutcome::not_looked_at, "not looked at"}}};
 };
 
+/// LayoutBound holds figures that no run of a layout is below (LayoutBounds).
+struct LayoutBound {
+  Bytes required;  ///< device bytes: states of the first stage and the activations that it has in flight
+  Seconds step;    ///< the stage that works longest, with the passes that it waits for
+  bool operator==(const LayoutBound&) const = default;
+};
+
 /// Estimate is a plan as a search first sees it: by live memory, without the allocator's gaps.
 struct Estimate {
   std::int64_t micro_batch_size{1};
@@ -80,7 +100,8 @@ struct Estimate {
 struct FamilyReport {
   FamilyName name;
   FamilyOutcome outcome{FamilyOutcome::slower};
-  Bytes states{};                ///< on the device between steps, whatever the micro-batch
+  Bytes states{};                      ///< on the device between steps, whatever the micro-batch
+  std::optional<LayoutBound> bound{};  ///< of a framework with stages: of the plan that needs least
   std::optional<Estimate> best;  ///< the fastest that fits by live memory, or the smallest that does not
   std::int64_t largest_micro_batch{};  ///< that fits by live memory
   std::size_t candidates{};
@@ -99,12 +120,20 @@ struct Found {
 struct Exploration {
   std::vector<Found> best;  ///< the fastest of each strategy, fastest first; the first in all its figures
   /// No plan is faster with as little device and host memory: least memory last. Steps of less than
-  /// kFrontStep in speed are left out.
+  /// kFrontStep in speed are left out, of frameworks with stages only where they save little memory, too.
   std::vector<Found> front;
-  std::vector<FamilyReport> families;  ///< in the order in which they are tried
-  std::size_t candidates{};            ///< that were estimated
+  /// In the order in which they are tried; of frameworks with stages only those with a plan that was
+  /// simulated, where there are more than kMostReported.
+  std::vector<FamilyReport> families;
+  std::size_t candidates{};               ///< that were estimated
+  std::optional<LayoutCounts> layouts{};  ///< of frameworks with stages
   bool stopped{};
 };
+
+/// The most families of frameworks with stages that are reported one by one.
+inline constexpr std::size_t kMostReported = 200;
+/// The most strategies of frameworks with stages whose fastest plan the allocator confirms.
+inline constexpr std::size_t kMostConfirmed = 8;
 
 /// The least step in speed between plans of the front, so that it stays short.
 inline constexpr double kFrontStep = 0.03;

@@ -44,10 +44,8 @@ void add_variants(const Question& q, const Scope& scope, const FamilyName& name,
     std::vector<ZeroOptions> tried;
     for (const Buckets buckets : scope.buckets) {
       FamilyReport family{.name = name, .best = {}, .reason = {}};
-      Question sized = q;
-      sized.space.buckets = buckets;
       Strategy& s = family.name.strategy;
-      s.checkpointing = checkpointing, s.zero = zero_knobs(sized, s.zero_stage);
+      s.checkpointing = checkpointing, s.zero = zero_knobs(q, s.zero_stage, buckets);
       const bool has_buckets = s.zero_stage > 0 && spec(name.framework).reads_ds_config && !q.space.zero;
       if (std::find(tried.begin(), tried.end(), s.zero) != tried.end()) continue;
       if (!has_buckets && !tried.empty()) continue;
@@ -64,17 +62,18 @@ std::vector<std::string> why_illegal_by_batch(const Question& q, Strategy strate
   return why_illegal(q.model, q.training, strategy, {q.cluster.gpus, q.cluster.gpus_per_node});
 }
 
-/// Chunks of layers take a group of micro-batches at a time.
-std::int64_t fewest_micro_batches(const Strategy& strategy) {
-  if (strategy.layout.virtual_stages == 1) return 1;
-  return strategy.megatron ? strategy.megatron->micro_batch_group(strategy.layout.pipeline)
-                           : strategy.layout.pipeline;
+/// Returns the most micro-batches that the scope lets a step have: schedules of stages need a number of them.
+std::int64_t most_micro_batches(const Scope& scope, const ParallelLayout& layout) {
+  std::int64_t most = 1;
+  if (layout.pipeline > 1)
+    for (const Batches& each : batches(scope, layout.data_ranks())) most = std::max(most, each.accumulation);
+  return most;
 }
 
 void add_strategy(const Question& q, const Scope& scope, const FamilyName& name,
                   std::vector<FamilyReport>& all) {
   std::vector<std::string> reasons =
-      why_illegal_by_batch(q, name.strategy, fewest_micro_batches(name.strategy));
+      why_illegal_by_batch(q, name.strategy, most_micro_batches(scope, name.strategy.layout));
   for (std::string& each : why_not_on(q.cluster, name.strategy)) reasons.push_back(std::move(each));
   const std::int64_t ranks = name.strategy.layout.data_ranks(), parts = q.training.rollout.mini_batches;
   if (reasons.empty() && batches(scope, ranks).empty())
@@ -84,8 +83,9 @@ void add_strategy(const Question& q, const Scope& scope, const FamilyName& name,
     reasons.push_back(fmt::format(
         "no accumulation that is open makes {} whole mini-batches: --mini-batches, --grad-accum", parts));
   else if (reasons.empty() && batches(q, scope, name.strategy).empty())
-    reasons.push_back(fmt::format("no accumulation that is open makes micro-batches for {} virtual stages",
-                                  name.strategy.layout.virtual_stages));
+    reasons.push_back(
+        fmt::format("no accumulation that is open makes micro-batches for {} stages of {} virtual stages",
+                    name.strategy.layout.pipeline, name.strategy.layout.virtual_stages));
   if (reasons.empty()) return add_variants(q, scope, name, all);
   all.push_back({.name = name,
                  .outcome = FamilyOutcome::illegal,
@@ -110,7 +110,7 @@ std::vector<Batches> batches(const Scope& scope, std::int64_t data_parallel, std
 
 std::vector<Batches> batches(const Question& q, const Scope& scope, const Strategy& strategy) {
   std::vector<Batches> all = batches(scope, strategy.layout.data_ranks(), q.training.rollout.mini_batches);
-  if (strategy.layout.virtual_stages > 1)
+  if (strategy.layout.pipeline > 1)
     std::erase_if(all, [&](const Batches& each) {
       return !why_illegal_by_batch(q, strategy, each.accumulation).empty();
     });
@@ -122,6 +122,7 @@ std::vector<FamilyReport> families(const Question& question, const Scope& scope)
   for (const Framework framework : scope.frameworks) {
     Question q = question;
     if (q.training.framework != framework) q.training = with_framework(q.training, framework);
+    open_layouts(q);
     for (const ParallelLayout& layout : layouts(q))
       for (const int stage : stages(q))
         for (const Offload offload : offloads(q)) {

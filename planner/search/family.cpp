@@ -1,6 +1,7 @@
 #include "planner/search/family.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "hardware_profiles/link_speed.h"
 #include "planner/cost/offload_time.h"
@@ -8,8 +9,10 @@
 #include "planner/model_trace/causal_lm.h"
 #include "planner/moments/moments.h"
 #include "planner/moments/ppo.h"
+#include "planner/question/framework.h"
 #include "planner/question/work.h"
 #include "planner/simulation/memory.h"
+#include "planner/step/step_schedule.h"
 
 namespace zplan {
 
@@ -45,6 +48,56 @@ Bytes ring(const Call& call, std::int64_t count) {
 }
 
 }  // namespace
+
+namespace {
+
+std::optional<Estimate> simulated(PlanContext& context, const Strategy& strategy, Bytes most) {
+  const std::optional<Plan> plan = context.sketch(strategy, most);
+  if (!plan) return std::nullopt;
+  Estimate result{.micro_batch_size = strategy.micro_batch_size,
+                  .gradient_accumulation_steps = strategy.gradient_accumulation_steps,
+                  .required_low = plan->memory().required_low,
+                  .host = most_on_host(plan->moments),
+                  .step = plan->time.step,
+                  .tokens_per_second = plan->time.tokens_per_second,
+                  .sent = {}};
+  for (const Collective& each : plan->communication().collectives)
+    result.sent += each.inside_bytes_per_gpu + each.outside_bytes_per_gpu;
+  return result;
+}
+
+/// Returns true if the step has many rounds of micro-batches that are written out one by one.
+bool is_long(const Training& training, const Strategy& strategy) {
+  const std::int64_t stages = strategy.layout.pipeline;
+  const auto schedule = spec(training.framework).schedule;
+  if (stages == 1 || schedule == nullptr || strategy.gradient_accumulation_steps < 4 * stages ||
+      strategy.gradient_accumulation_steps % stages != 0)
+    return false;
+  Strategy shorter = strategy;
+  shorter.gradient_accumulation_steps = 4 * stages;
+  return std::ranges::none_of(schedule(shorter, 0).rounds, &Round::steady);
+}
+
+}  // namespace
+
+/// Each round of as many micro-batches as stages adds as much to a long step as the second does to the first.
+std::optional<Estimate> estimate_of(PlanContext& context, const Strategy& strategy, Bytes most) {
+  if (!is_long(context.training(), strategy)) return simulated(context, strategy, most);
+  Strategy shorter = strategy;
+  shorter.gradient_accumulation_steps = strategy.layout.pipeline;
+  const std::optional<Estimate> first = simulated(context, shorter, most);
+  if (!first) return std::nullopt;
+  shorter.gradient_accumulation_steps *= 2;
+  std::optional<Estimate> result = simulated(context, shorter, most);
+  if (!result) return std::nullopt;
+  const std::int64_t rounds = strategy.gradient_accumulation_steps / strategy.layout.pipeline - 2;
+  result->step += (result->step - first->step) * static_cast<double>(rounds);
+  result->sent += (result->sent - first->sent) * rounds;
+  result->gradient_accumulation_steps = strategy.gradient_accumulation_steps;
+  const auto tokens = static_cast<double>(strategy.global_batch_size() * context.training().sequence_length);
+  result->tokens_per_second = tokens / result->step.value;
+  return result;
+}
 
 PlanFamily::Noted PlanFamily::note(std::int64_t micro_batch_size, std::int64_t micro_steps) {
   Strategy strategy = strategy_;
@@ -232,15 +285,7 @@ Estimate PlanFamily::estimate_of_stages(std::int64_t micro_batch_size, std::int6
   take_step();
   Strategy strategy = strategy_;
   strategy.micro_batch_size = micro_batch_size, strategy.gradient_accumulation_steps = accumulation;
-  const Plan plan = context_.outline(strategy);
-  Estimate result;
-  result.micro_batch_size = micro_batch_size, result.gradient_accumulation_steps = accumulation;
-  result.required_low = plan.memory().required_low;
-  result.host = most_on_host(plan.moments);
-  result.step = plan.time.step, result.tokens_per_second = plan.time.tokens_per_second;
-  for (const Collective& each : plan.communication().collectives)
-    result.sent += each.inside_bytes_per_gpu + each.outside_bytes_per_gpu;
-  return result;
+  return *simulated(context_, strategy, Bytes(std::numeric_limits<std::int64_t>::max()));
 }
 
 std::vector<Estimate> PlanFamily::estimates(const std::vector<std::int64_t>& micro_batch_sizes,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,11 @@
 #include "planner/search/tape_figures.h"
 
 namespace zplan {
+
+/// Returns the estimate of one plan, whose ranks are simulated by live memory; nothing where one of them needs
+/// more than `most`. Of a pipeline's step whose rounds are alike but written out one by one, two are simulated
+/// and the others added.
+[[nodiscard]] std::optional<Estimate> estimate_of(PlanContext& context, const Strategy& strategy, Bytes most);
 
 /// Estimates the plans of one family. Its functions may be called from several threads at once.
 class PlanFamily {

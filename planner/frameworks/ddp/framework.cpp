@@ -123,6 +123,7 @@ const FrameworkSpec& ddp_spec() {
       .passes_keys = false,
       .divides_experts = false,
       .has_stages = false,
+      .replicates = false,
       .sharded_instead = Framework::fsdp,
       .packed_instead = Framework::fsdp,
       .casts_model = false,

@@ -152,6 +152,7 @@ const FrameworkSpec& deepspeed_spec() {
       .passes_keys = false,
       .divides_experts = true,
       .has_stages = false,
+      .replicates = false,
       .sharded_instead = {},
       .packed_instead = Framework::fsdp,
       .casts_model = true,

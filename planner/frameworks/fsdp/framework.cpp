@@ -214,6 +214,7 @@ const FrameworkSpec& fsdp_spec() {
       .passes_keys = true,
       .divides_experts = false,
       .has_stages = false,
+      .replicates = true,
       .sharded_instead = {},
       .packed_instead = {},
       .casts_model = false,

@@ -422,6 +422,7 @@ const FrameworkSpec& megatron_spec() {
       .passes_keys = true,
       .divides_experts = false,
       .has_stages = true,
+      .replicates = false,
       .sharded_instead = {},
       .packed_instead = {},
       .casts_model = true,

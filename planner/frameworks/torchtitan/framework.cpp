@@ -186,7 +186,13 @@ void check_titan(const Model& model, const Training& training, const Strategy& s
   if (s.layout.expert > 1) reasons.emplace_back("expert parallelism under torchtitan is not planned");
 }
 
-void choose_options(const Question& question, Strategy& s) { s.torchtitan = question.space.torchtitan; }
+void choose_options(const Question& question, Strategy& s) {
+  TitanOptions options = question.space.torchtitan;
+  // 1F1B, which is torchtitan's default, has one chunk of layers on each stage.
+  if (s.layout.virtual_stages > 1 && options.schedule == PipelineSchedule::one_forward_one_backward)
+    options.schedule = PipelineSchedule::interleaved;
+  s.torchtitan = options;
+}
 
 StepSchedule stage_schedule(const Strategy& strategy, std::int64_t stage) {
   const ParallelLayout& layout = strategy.layout;
@@ -249,6 +255,7 @@ const FrameworkSpec& torchtitan_spec() {
       .passes_keys = true,
       .divides_experts = false,
       .has_stages = true,
+      .replicates = true,
       .sharded_instead = {},
       .packed_instead = {},
       .casts_model = false,

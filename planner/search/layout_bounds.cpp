@@ -1,0 +1,197 @@
+#include "planner/search/layout_bounds.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "planner/question/framework.h"
+#include "planner/sharding/model_part.h"
+#include "planner/step/step_schedule.h"
+
+namespace zplan {
+
+namespace {
+
+/// Computes time and memory of sections of a condensed tape, each as if all queues were free when it begins.
+class SectionSums {
+ public:
+  SectionSums(const RankRun& run, const Cluster& cluster) : run_(run), cost_(run.cost_model(cluster)) {
+    const StepProgram program = run.live().program;
+    for (const ClockEvent& each : program.events) {
+      const bool runs_ahead = each.kind == ClockEvent::Kind::issue;
+      if (!runs_ahead && each.kind != ClockEvent::Kind::exchange) continue;
+      const TimedCall& call = program.calls[static_cast<std::size_t>(each.index)];
+      if (call.exchange >= 0) exchanges_[call.exchange] = {cost_.call(call.call), runs_ahead};
+    }
+  }
+
+  /// Returns when the compute stream is through with the section: its own work, exchanges that it waits for,
+  /// and those that run beside it until it waits.
+  [[nodiscard]] Seconds seconds(const CondensedSection& section) const {
+    Seconds computed{}, sent{};
+    std::map<std::int32_t, Seconds> under_way;
+    for (const CondensedEvent& each : section) {
+      if (each.kind == CondensedEvent::Kind::compute)
+        computed += cost_.loads()[static_cast<std::size_t>(each.event.index)].device();
+      if (each.kind == CondensedEvent::Kind::await)
+        computed = std::max(computed, under_way[each.event.index]);
+      if (each.kind != CondensedEvent::Kind::communicate) continue;
+      const auto exchange = exchanges_.find(each.event.block);
+      if (exchange == exchanges_.end()) continue;
+      if (exchange->second.runs_ahead)
+        under_way[each.event.index] = sent = std::max(sent, computed) + exchange->second.time;
+      else
+        computed += exchange->second.time;
+    }
+    return computed;
+  }
+  [[nodiscard]] Bytes left(const CondensedSection& section) const {
+    Bytes sum{};
+    for (const CondensedEvent& each : section)
+      if (each.kind == CondensedEvent::Kind::delta)
+        sum += run_.recording().condensed.deltas[static_cast<std::size_t>(each.delta)].net_total;
+    return sum;
+  }
+
+ private:
+  const RankRun& run_;
+  CostModel cost_;
+  struct Exchange {
+    Seconds time;
+    bool runs_ahead{};
+  };
+  std::map<std::int32_t, Exchange> exchanges_;
+};
+
+/// Returns the size of the hidden states that a part of the tape returns.
+Bytes output_of(const TapePart& part) {
+  for (const Event& each : part.forward)
+    if (each.kind == Event::Kind::allocate && each.owner == Owner::here && each.block == part.output)
+      return each.size;
+  return {};
+}
+
+}  // namespace
+
+/// Records the whole model on one stage, whose layers are those of any stage.
+LayoutBounds::Pieces LayoutBounds::pieces(Strategy strategy) {
+  strategy.gradient_accumulation_steps = 1;
+  const RankRun run = context_.run(strategy);
+  const Recording& recording = run.recording();
+  const CondensedTape& tape = recording.condensed;
+  const SectionSums sums(run, context_.cluster());
+  std::vector<Piece> classes;
+  for (std::size_t i = 0; i < tape.classes.size(); ++i)
+    classes.push_back({.forward = sums.seconds(tape.classes[i].forward),
+                       .backward = sums.seconds(tape.classes[i].backward),
+                       .saved = sums.left(tape.classes[i].forward),
+                       .output = output_of(recording.tape.classes[i])});
+  // Which of a stage's layers are recomputed depends on their place in the stage: each counts as the
+  // lightest.
+  if (strategy.megatron && block_layers(*strategy.megatron))
+    for (Piece& each : classes) {
+      each.backward = std::ranges::min(classes, {}, &Piece::backward).backward;
+      each.saved = std::ranges::min(classes, {}, &Piece::saved).saved;
+    }
+  Pieces whole;
+  for (const std::size_t each : tape.layers) whole.layers.push_back(classes[each]);
+  whole.start = {.forward = sums.seconds(tape.start),
+                 .backward = sums.seconds(tape.end),
+                 .saved = sums.left(tape.start),
+                 .output = output_of(recording.tape.model)};
+  whole.end.forward = sums.seconds(tape.head), whole.end.backward = sums.seconds(tape.head_backward);
+  return whole;
+}
+
+LayoutBounds::Stages LayoutBounds::stages(const Pieces& whole, const Strategy& strategy) const {
+  const std::int64_t count = strategy.layout.pipeline;
+  Stages made;
+  for (std::int64_t stage = 0; stage < count; ++stage) {
+    StageSums sums;
+    bool first = true;
+    const std::vector<LayerRange> chunks = chunk_layers(context_.model().shape.layers, strategy, stage);
+    for (const LayerRange& chunk : chunks) {
+      Piece sum = first && stage == 0 ? whole.start : Piece{};
+      for (std::int64_t i = chunk.first; i < chunk.end; ++i) {
+        const Piece& layer = whole.layers[static_cast<std::size_t>(i)];
+        sum.forward += layer.forward, sum.backward += layer.backward, sum.saved += layer.saved;
+        sum.output = layer.output;
+      }
+      sums.all += sum.forward + sum.backward;
+      if (std::exchange(first, false)) sums.first_forward = sum.forward, sums.first_backward = sum.backward;
+      // What a chunk returns is freed once it is sent.
+      const Bytes saved = std::max(Bytes{}, count > 1 ? sum.saved - sum.output : sum.saved);
+      if (stage == 0)
+        made.least_saved = &chunk == &chunks.front() ? saved : std::min(made.least_saved, saved);
+    }
+    if (stage == count - 1) sums.all += whole.end.forward + whole.end.backward;
+    made.sums.push_back(sums);
+  }
+  return made;
+}
+
+/// Returns what a schedule of many micro-batches has in flight by shorter ones, where those agree.
+LayoutBounds::Order LayoutBounds::order(const Strategy& strategy) const {
+  const std::int64_t stages = strategy.layout.pipeline, micro_batches = strategy.gradient_accumulation_steps;
+  if (stages == 1) return {.most_in_flight = 1};
+  const std::int64_t some = 4 * stages, more = 2 * some;
+  if (micro_batches > more && micro_batches % stages == 0) {
+    Strategy shorter = strategy;
+    shorter.gradient_accumulation_steps = some;
+    const Order first = order(shorter);
+    shorter.gradient_accumulation_steps = more;
+    if (const Order second = order(shorter); first.most_in_flight == second.most_in_flight) return second;
+  }
+  const auto schedule = spec(context_.training().framework).schedule;
+  const StepSchedule made =
+      schedule != nullptr ? schedule(strategy, 0) : one_forward_one_backward(0, stages, micro_batches);
+  Order order;
+  std::int64_t in_flight = 0;
+  for (const Round& round : made.rounds)
+    for (const Slot& slot : round.slots) {
+      if (slot.kind == Slot::Kind::forward)
+        order.most_in_flight = std::max(order.most_in_flight, ++in_flight);
+      if (slot.kind == Slot::Kind::backward) --in_flight;
+      if (slot.kind == Slot::Kind::weight_gradient) order.splits_backward = true;
+    }
+  return order;
+}
+
+Bytes LayoutBounds::states(const Strategy& strategy) {
+  const Shard shard = make_shard(context_.rank_of(strategy), context_.training(), strategy);
+  return held_states(shard, strategy) + shard.gradients + shard.bucket;
+}
+
+LayoutBound LayoutBounds::of(const Strategy& strategy) {
+  const ParallelLayout& layout = strategy.layout;
+  Strategy whole = strategy;
+  whole.layout.pipeline = whole.layout.virtual_stages = 1;
+  whole.layout = whole.layout.filling(layout.world());
+  if (whole.megatron) whole.megatron->counts_embedding = whole.megatron->counts_loss = false;
+  const RankClass first = rank_classes(layout).front();
+  const TapeKey of_whole = TapeKey::of(context_.training(), whole, first),
+                of_stages = TapeKey::of(context_.training(), strategy, first);
+  const Pieces& pieces = known(pieces_, of_whole, [&] { return this->pieces(whole); });
+  const Stages& stages = known(stages_, of_stages, [&] { return this->stages(pieces, strategy); });
+  const OrderKey order_key{
+      .of_model = {.pipeline = layout.pipeline, .virtual_stages = layout.virtual_stages},
+      .micro_batches = strategy.gradient_accumulation_steps,
+      .torchtitan = strategy.torchtitan,
+      .group = strategy.megatron ? strategy.megatron->micro_batch_group(layout.pipeline) : 0};
+  const Order& order = known(orders_, order_key, [&] { return this->order(strategy); });
+  const StatesKey states_key{of_stages.of_any_size().of_part(), layout.shard, layout.replicate,
+                             strategy.zero_stage};
+  const Bytes& states = known(states_, states_key, [&] { return this->states(strategy); });
+
+  LayoutBound bound{.required = states + stages.least_saved * order.most_in_flight, .step = {}};
+  const auto micro_batches = static_cast<double>(strategy.gradient_accumulation_steps);
+  Seconds before{};
+  for (const StageSums& each : stages.sums) {
+    bound.step = std::max(bound.step, before + each.all * micro_batches);
+    before += each.first_forward;
+    if (!order.splits_backward) before += each.first_backward;
+  }
+  return bound;
+}
+
+}  // namespace zplan

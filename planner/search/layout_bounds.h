@@ -1,0 +1,99 @@
+#pragma once
+// What training in a layout takes at least, by sums over the layers of each stage. Layouts that share a part
+// of the model share its recording; no run is simulated for a layout.
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "planner/plan/plan_context.h"
+#include "planner/search/explore.h"
+
+namespace zplan {
+
+/// LayoutBounds computes bounds for layouts of one question. Its functions may be called from several threads
+/// at once.
+///
+/// A step of a stage takes the forwards of the stages before it, all of its own passes, and the backwards of
+/// the stages before it behind the last of them. A pass takes the compute stream's own work and the
+/// exchanges that it waits for; transfers between stages, data-parallel collectives and the optimizer are
+/// left out.
+class LayoutBounds {
+ public:
+  explicit LayoutBounds(PlanContext& context) : context_(context) {}
+  /// Returns the bound of a legal strategy whose batch is set.
+  [[nodiscard]] LayoutBound of(const Strategy& strategy);
+
+ private:
+  /// One layer, or what stands around the layers, of one micro-batch.
+  struct Piece {
+    Seconds forward, backward;
+    Bytes saved;   ///< between its forward and its backward
+    Bytes output;  ///< of that, the hidden states that it passes on
+  };
+  /// The whole model, of which stages have parts.
+  struct Pieces {
+    std::vector<Piece> layers;
+    Piece start, end;  ///< embedding; final norm, head and loss
+  };
+  /// Sums of what one stage runs for a micro-batch.
+  struct StageSums {
+    Seconds first_forward, first_backward;  ///< of its first chunk of layers
+    Seconds all;                            ///< of all chunks
+  };
+  struct Stages {
+    std::vector<StageSums> sums;
+    Bytes least_saved;  ///< of a chunk of the first stage
+  };
+  /// What the order of the first stage's step depends on.
+  struct OrderKey {
+    ParallelLayout of_model;
+    std::int64_t micro_batches{};
+    std::optional<TitanOptions> torchtitan{};
+    std::int64_t group{};
+    auto operator<=>(const OrderKey&) const = default;
+  };
+  struct Order {
+    std::int64_t most_in_flight{};  ///< chunks of layers between forward and backward
+    bool splits_backward{};  ///< gradients of weights come behind those of inputs, beside other stages' work
+  };
+  /// What states of the first stage depend on.
+  struct StatesKey {
+    TapeKey part;
+    std::int64_t shard{}, replicate{};
+    int zero_stage{};
+    auto operator<=>(const StatesKey&) const = default;
+  };
+  template <class Value>
+  struct Once {
+    std::once_flag flag;
+    Value value;
+  };
+  /// Returns the value of `key`, which the first thread to ask for it makes.
+  template <class Key, class Value, class Make>
+  [[nodiscard]] const Value& known(std::map<Key, Once<Value>>& all, const Key& key, const Make& make) {
+    Once<Value>& slot = [&]() -> Once<Value>& {
+      const std::lock_guard lock(mutex_);
+      return all[key];
+    }();
+    std::call_once(slot.flag, [&] { slot.value = make(); });
+    return slot.value;
+  }
+
+  [[nodiscard]] Pieces pieces(Strategy strategy);
+  [[nodiscard]] Stages stages(const Pieces& whole, const Strategy& strategy) const;
+  [[nodiscard]] Order order(const Strategy& strategy) const;
+  [[nodiscard]] Bytes states(const Strategy& strategy);
+
+  PlanContext& context_;
+  std::mutex mutex_;  ///< of the maps; what they hold does not move
+  std::map<TapeKey, Once<Pieces>> pieces_;
+  std::map<TapeKey, Once<Stages>> stages_;
+  std::map<OrderKey, Once<Order>> orders_;
+  std::map<StatesKey, Once<Bytes>> states_;
+};
+
+}  // namespace zplan
