@@ -201,7 +201,7 @@ class MicroStep {
                  .strategy = strategy,
                  .sizes = sizes_of(model, training, strategy),
                  .context_rank = place.context} {
-    if ((strategy.experts.enabled || strategy.megatron) && model.shape.experts) {
+    if ((strategy.experts.enabled || strategy.megatron || strategy.torchtitan) && model.shape.experts) {
       program_.rows = routed_rows(model, training, strategy, place.expert);
       program_.triton_products = !strategy.experts.without_triton && is_before_hopper(compute_capability);
     }

@@ -47,6 +47,7 @@ enum class TensorCall : std::uint8_t {
   passed_keys,           ///< ring attention: keys and values to the next rank
   passed_key_gradients,  ///< ring attention: gradients of keys and values to the next rank, in fp32
   expert_counts,         ///< AutoEP: how many rows each rank sends to each expert
+  expert_row_counts,     ///< torchtitan: how many rows each rank sends to each expert
   expert_rows,           ///< AutoEP: rows to the ranks that have their experts, and back
   row_counts,            ///< AutoTP with AutoEP: how many rows each tensor-parallel rank has
   combined_rows,         ///< AutoTP with AutoEP: every rank gathers the experts' outputs

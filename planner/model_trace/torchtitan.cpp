@@ -9,30 +9,33 @@
 #include <vector>
 
 #include "planner/model_trace/megatron_context.h"
-#include "planner/model_trace/operators.h"
-#include "planner/model_trace/program.h"
+#include "planner/model_trace/torchtitan_layers.h"
 
 namespace zplan {
 
 namespace symbolic {
 
-namespace {
-
-const TitanOptions& options(const Program& p) { return *p.strategy.torchtitan; }
-bool divides_tokens(const Program& p) { return p.sizes.u > 1; }
-bool divides_tensors(const Program& p) { return p.strategy.layout.tensor > 1; }
+namespace titan {
 
 // ---- exchanges of tensor-parallel ranks -------------------------------------------------------------------
 
-/// Every rank's tokens of x: gathered rank by rank, then joined along the sequence in new memory.
+// Ranks' tokens are gathered rank by rank, then joined along the sequence.
 Tensor gathered(Program& p, const Tensor& x) {
   const Tensor own = contiguous(p.torch, x);
   Dimensions sizes = own.layout.sizes;
-  sizes[1] *= p.sizes.u;
+  sizes[1] *= p.strategy.layout.tensor;
   const Tensor by_rank = fresh(p.torch, sizes, own.type);
   p.torch.drop_kernel();
   p.torch.recorder().communicate(TensorCall::gathered_tokens, by_rank.bytes());
   return p.torch.operate({&by_rank}, Layout::contiguous(sizes), own.type);
+}
+
+namespace {
+
+/// True if DTensors divide the gradients of hidden states where these are whole: between layers a gradient is
+/// then a part of the tokens', which is gathered in front of a layer. Its memory is counted as whole.
+bool divides_gradients(const Program& p) {
+  return options(p).backend == SpmdBackend::full_dtensor && !divides_tokens(p);
 }
 
 /// Sums of ranks' partial results, of which this rank gets its tokens'. Tokens come first where they are
@@ -41,41 +44,44 @@ Tensor scattered(Program& p, const Tensor& x) {
   const Tensor ordered = x.size(0) > 1 ? contiguous(p.torch, transpose(p.torch, x, 0, 1)) : x;
   Dimensions sizes = x.layout.sizes;
   sizes[1] /= p.sizes.u;
-  Tensor own = fresh(p.torch, sizes, x.type);
-  p.torch.drop_kernel();
-  p.torch.recorder().communicate(TensorCall::scattered_tokens, ordered.bytes());
-  return own;
+  const auto scatter = [&] {
+    Tensor own = fresh(p.torch, sizes, x.type);
+    p.torch.drop_kernel();
+    p.torch.recorder().communicate(TensorCall::scattered_tokens, ordered.bytes());
+    return own;
+  };
+  // Selective checkpointing keeps what DTensor's exchange returns.
+  return options(p).backend == SpmdBackend::spmd_types ? scatter() : p.torch.expensive(scatter);
 }
 
-/// A sum of ranks' x in new memory.
+}  // namespace
+
 Tensor summed(Program& p, const Tensor& x, TensorCall call) {
   const Tensor result = p.torch.operate({&x}, Layout::contiguous(x.layout.sizes), x.type);
   p.torch.recorder().communicate(call, result.bytes());
   return result;
 }
 
-/// What a column-parallel layer reads: with sequence parallelism the tokens of all ranks. Its gradient is
-/// summed.
 Tensor column_input(Program& p, const Tensor& x) {
   if (!divides_tensors(p)) return x;
   const auto node = p.torch.node({&x});
   Tensor all = divides_tokens(p) ? gathered(p, x) : x.detached();
   if (!node) return all;
   node->backward = [&p](Tensors& gradients) {
-    return Tensors{divides_tokens(p) ? scattered(p, gradients[0])
-                                     : summed(p, gradients[0], TensorCall::column_input)};
+    if (divides_tokens(p)) return Tensors{scattered(p, gradients[0])};
+    return Tensors{summed(p, gradients[0],
+                          divides_gradients(p) ? TensorCall::scattered_tokens : TensorCall::column_input)};
   };
   return Autograd::connected(std::move(all), node);
 }
 
-/// What a row-parallel layer, or an embedding of a part of the vocabulary, returns: the sum of ranks' parts,
-/// with sequence parallelism of this rank's tokens alone.
 Tensor row_output(Program& p, const Tensor& partial, TensorCall call) {
   if (!divides_tensors(p)) return partial;
   const auto node = p.torch.node({&partial});
   Tensor own = divides_tokens(p) ? scattered(p, partial) : summed(p, partial, call);
   if (!node) return own;
   node->backward = [&p](Tensors& gradients) {
+    if (divides_gradients(p)) return Tensors{summed(p, gradients[0], TensorCall::gathered_tokens)};
     return Tensors{divides_tokens(p) ? gathered(p, gradients[0]) : gradients[0]};
   };
   return Autograd::connected(std::move(own), node);
@@ -83,27 +89,35 @@ Tensor row_output(Program& p, const Tensor& partial, TensorCall call) {
 
 // ---- layers -----------------------------------------------------------------------------------------------
 
+namespace {
+
 const Parameter& weight_of(const Parameters& of, const std::string& module) {
   return of.get(module + ".weight");
 }
+
+}  // namespace
 
 Tensor project(Program& p, const Parameters& of, const std::string& module, const Tensor& x) {
   return plain_linear(p.torch, x, weight_of(of, module).tensor);
 }
 
-/// torch.nn.functional.rms_norm as one kernel: it keeps its input and the reciprocal root of each row.
+// torch.nn.functional.rms_norm.
 Tensor rms_norm(Program& p, const Parameters& of, const std::string& module, const Tensor& x) {
   Autograd& torch = p.torch;
   const Tensor& weight = weight_of(of, module).tensor;
   const auto node = torch.node({&x, &weight});
-  Tensor result = fresh(torch, x.layout.sizes, x.type);
-  const Tensor roots = fresh(torch, with_last(x.layout.sizes, 1), DType::fp32);
+  Tensor result, roots;
+  {
+    const Tensor dense = contiguous(torch, x.detached());
+    result = fresh(torch, x.layout.sizes, x.type);
+    roots = fresh(torch, with_last(x.layout.sizes, 1), DType::fp32);
+  }
   torch.end_kernel(1);
   if (!node) return result;
   node->backward = [&torch, kept = torch.save(x), kept_roots = torch.save(roots),
                     size = weight.layout.sizes](Tensors& gradients) {
     const Tensor held = kept.get(), held_roots = kept_roots.get();
-    const Tensor incoming = contiguous(torch, gradients[0]);
+    const Tensor incoming = contiguous(torch, gradients[0]), dense = contiguous(torch, held);
     Tensors outputs(2);
     outputs[0] = fresh(torch, held.layout.sizes, incoming.type);
     outputs[1] = fresh(torch, size, incoming.type);
@@ -113,19 +127,25 @@ Tensor rms_norm(Program& p, const Parameters& of, const std::string& module, con
   return Autograd::connected(result, node);
 }
 
+namespace {
+
 /// The rows of a layer's table of rotations for the tokens' positions.
 Tensor rotation_rows(Program& p, std::int64_t features) {
   return p.torch.operate({}, Layout::contiguous({p.sizes.b, p.sizes.s, 1, features}), DType::fp32);
 }
 
-/// Pairs of features as complex numbers, times those of the table.
-void rotate_by_complex_numbers(Program& p, Tensor& query, Tensor& key) {
-  const Tensor rows = rotation_rows(p, p.sizes.d);
-  const Tensor wide_query = to(p.torch, query, DType::fp32), wide_key = to(p.torch, key, DType::fp32);
-  const Tensor turned_query = multiply_complex(p.torch, wide_query, rows);
-  const Tensor turned_key = multiply_complex(p.torch, wide_key, rows);
-  query = to(p.torch, turned_query, query.type), key = to(p.torch, turned_key, key.type);
+}  // namespace
+
+Tensors rotated_by_complex_numbers(Program& p, const Tensors& heads) {
+  const Tensor rows = rotation_rows(p, heads.front().layout.sizes.back());
+  Tensors wide, turned, narrow;
+  for (const Tensor& each : heads) wide.push_back(to(p.torch, each, DType::fp32));
+  for (const Tensor& each : wide) turned.push_back(multiply_complex(p.torch, each, rows));
+  for (std::size_t i = 0; i < heads.size(); ++i) narrow.push_back(to(p.torch, turned[i], heads[i].type));
+  return narrow;
 }
+
+namespace {
 
 /// x·cos + rotate_half(x)·sin.
 Tensor turned_by_halves(Program& p, const Tensor& wide, const Tensor& cosines, const Tensor& sines) {
@@ -239,12 +259,13 @@ Tensor of_all_tokens(Program& p, const Tensor& own) {
 Tensor flex_attention(Program& p, const Tensor& given_q, const Tensor& given_k, const Tensor& given_v) {
   Autograd& torch = p.torch;
   const auto node = torch.node({&given_q, &given_k, &given_v});
-  const Flops work = attention_work(p, 2 * p.sizes.d);
+  const std::int64_t width = given_v.layout.sizes.back();
+  const Flops work = attention_work(p, given_q.layout.sizes.back() + width);
   const auto kept = [&torch](const Tensor& x) { return torch.expensive([&x] { return x; }).detached(); };
   const Tensor q = kept(given_q), k = kept(given_k), v = kept(given_v);
   Tensor result = torch.expensive([&] {
     torch.attend(work, false);
-    return fresh(torch, q.layout.sizes, q.type);
+    return fresh(torch, with_last(q.layout.sizes, width), q.type);
   });
   const Tensor sums = torch.expensive([&] {
     return fresh(torch, {p.sizes.a, p.sizes.tokens()}, DType::fp32);
@@ -265,11 +286,19 @@ Tensor flex_attention(Program& p, const Tensor& given_q, const Tensor& given_k, 
   return Autograd::connected(result, node);
 }
 
+}  // namespace
+
 Tensor attend_to_documents(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
-  if (options(p).attention == TitanAttention::varlen) return VarlenAttention(p).forward(q, k, v);
+  if (options(p).attention == TitanAttention::varlen) {
+    const auto narrow = [&p](const Tensor& x) { return to(p.torch, x, DType::bf16); };
+    const Tensor narrow_q = narrow(q), narrow_k = narrow(k), narrow_v = narrow(v);
+    return to(p.torch, VarlenAttention(p).forward(narrow_q, narrow_k, narrow_v), q.type);
+  }
   const Tensor keys = of_all_tokens(p, k), values = of_all_tokens(p, v);
   return flex_attention(p, q, keys, values);
 }
+
+namespace {
 
 struct Projections {
   Tensor query, key, value;
@@ -296,15 +325,18 @@ Tensor self_attention(Program& p, const Parameters& of, const Tensor& normed) {
   {
     const Tensor x = column_input(p, normed);
     Projections heads = projections(p, of, x);
-    if (of.find("attention.q_norm.weight") != nullptr) {
+    const bool norms_heads = of.find("attention.k_norm.weight") != nullptr;
+    if (norms_heads) {
       heads.query = rms_norm(p, of, "attention.q_norm", heads.query);
       heads.key = rms_norm(p, of, "attention.k_norm", heads.key);
     }
     if (p.operators().rotary != Rotary::none) {
-      if (of.find("attention.q_norm.weight") != nullptr)
+      if (norms_heads) {
         rotate_by_halves(p, heads.query, heads.key);
-      else
-        rotate_by_complex_numbers(p, heads.query, heads.key);
+      } else {
+        Tensors turned = rotated_by_complex_numbers(p, {heads.query, heads.key});
+        heads.query = std::move(turned[0]), heads.key = std::move(turned[1]);
+      }
     }
     attended = attend_to_documents(p, heads.query, heads.key, heads.value);
   }
@@ -312,20 +344,36 @@ Tensor self_attention(Program& p, const Parameters& of, const Tensor& normed) {
   return row_output(p, project(p, of, "attention.wo", merged), TensorCall::row_output);
 }
 
-Tensor gated_feed_forward(Program& p, const Parameters& of, const Tensor& normed) {
-  const Tensor x = column_input(p, normed);
+}  // namespace
+
+Tensor gated_parts(Program& p, const Parameters& of, const std::string& path, const Tensor& x) {
   Tensor gated;
   {
-    const Tensor gate = silu(p.torch, project(p, of, "feed_forward.w1", x));
-    gated = mul(p.torch, gate, project(p, of, "feed_forward.w3", x));
+    const Tensor gate = silu(p.torch, project(p, of, path + ".w1", x));
+    gated = mul(p.torch, gate, project(p, of, path + ".w3", x));
   }
-  return row_output(p, project(p, of, "feed_forward.w2", gated), TensorCall::row_output);
+  return project(p, of, path + ".w2", gated);
+}
+
+namespace {
+
+Tensor dense_feed_forward(Program& p, const Parameters& of, const Tensor& normed) {
+  const Tensor x = column_input(p, normed);
+  return row_output(p, gated_parts(p, of, "feed_forward", x), TensorCall::row_output);
+}
+
+Tensor attention_of(Program& p, const Parameters& of, const Tensor& normed) {
+  return p.shape().latent_attention ? latent_attention(p, of, normed) : self_attention(p, of, normed);
+}
+
+Tensor feed_forward_of(Program& p, const Parameters& of, const Tensor& normed) {
+  const bool is_routed = of.find("moe.router.gate.weight") != nullptr;
+  return is_routed ? mixture(p, of, normed) : dense_feed_forward(p, of, normed);
 }
 
 Tensor titan_layer(Program& p, const Parameters& of, const Tensor& hidden) {
-  const Tensor middle =
-      add(p.torch, hidden, self_attention(p, of, rms_norm(p, of, "attention_norm", hidden)));
-  return add(p.torch, middle, gated_feed_forward(p, of, rms_norm(p, of, "ffn_norm", middle)));
+  const Tensor middle = add(p.torch, hidden, attention_of(p, of, rms_norm(p, of, "attention_norm", hidden)));
+  return add(p.torch, middle, feed_forward_of(p, of, rms_norm(p, of, "ffn_norm", middle)));
 }
 
 // ---- embedding --------------------------------------------------------------------------------------------
@@ -432,8 +480,7 @@ Tensor slice_of(Program& p, const Tensor& own, Tensor& gradient) {
 
 /// Copies a slice's gradient into the buffer of all, by way of its cast.
 void add_to_buffer(Program& p, Tensor& gradient) {
-  const Tensor wide = p.torch.operate({&gradient}, Layout::contiguous(gradient.layout.sizes), DType::fp32);
-  p.torch.copy(wide);
+  p.torch.copy(to(p.torch, gradient.detached(), DType::fp32));
   gradient.reset();
 }
 
@@ -474,7 +521,7 @@ Tensor chunked_loss(Program& p, const Tensor& head, const Tensor& given) {
       logits.gradient = {};
       add_to_buffer(p, of_slice);
     }
-    gradient = torch.operate({&buffer}, Layout::contiguous(hidden.layout.sizes), hidden.type);
+    gradient = to(torch, buffer, hidden.type);
   }
   Tensor result = fresh(torch, {}, DType::fp32);
   if (!node) return result;
@@ -486,6 +533,7 @@ Tensor chunked_loss(Program& p, const Tensor& head, const Tensor& given) {
 Tensor head_of(Program& p, const Parameters& of) {
   if (const Parameter* own = of.find("lm_head.weight")) return own->tensor;
   const Parameter& table = weight_of(of, "tok_embeddings");
+  if (shares_tied(options(p), p.strategy.layout)) return table.tensor;
   Tensor head = table.tensor.detached();
   p.torch.accumulate_into(head, table.index);
   return head;
@@ -505,14 +553,16 @@ Tensor titan_head_and_loss(Program& p, const Parameters& of, const Tensor& hidde
 
 }  // namespace
 
+}  // namespace titan
+
 }  // namespace symbolic
 
 const ModuleSet kTorchtitanDecoder{.name = "torchtitan-decoder",
-                                   .before_layers = symbolic::titan_embedding,
-                                   .receive = symbolic::receive_nothing,
-                                   .layer = symbolic::titan_layer,
-                                   .after_layers = symbolic::titan_final_norm,
-                                   .head_and_loss = symbolic::titan_head_and_loss,
+                                   .before_layers = symbolic::titan::titan_embedding,
+                                   .receive = symbolic::titan::receive_nothing,
+                                   .layer = symbolic::titan::titan_layer,
+                                   .after_layers = symbolic::titan::titan_final_norm,
+                                   .head_and_loss = symbolic::titan::titan_head_and_loss,
                                    .without_masks = true,
                                    .fused_loss_brings = false,
                                    .receives_in_buffers = true,

@@ -62,7 +62,9 @@ const std::vector<TitanArgument>& titan_arguments() {
        [](const T& options) { return options.sequence_parallel ? std::nullopt : Value(""); },
        "--parallelism.no-enable_sequence_parallel"},
       named<&T::attention>("attn_backend"),
+      named<&T::backend>("spmd_backend", "--parallelism.spmd_backend"),
       whole<&T::loss_chunks>("num_chunks", "--loss.num_chunks"),
+      whole<&T::local_batch>("local_batch_size"),
       named<&T::schedule>("pipeline_parallel_schedule", "--parallelism.pipeline_parallel_schedule"),
       whole<&T::first_stage_less>("pipeline_parallel_first_stage_less_layers",
                                   "--parallelism.pipeline_parallel_first_stage_less_layers"),
@@ -83,6 +85,10 @@ std::vector<std::string> titan_words(const TitanOptions& options) {
 bool reshards_layers(const TitanOptions& options, bool has_stages) {
   return options.resharding == Resharding::always ||
          (options.resharding == Resharding::by_default && !has_stages);
+}
+
+bool shares_tied(const TitanOptions& options, const ParallelLayout& layout) {
+  return options.backend == SpmdBackend::partial_dtensor && layout.tensor == 1 && layout.expert == 1;
 }
 
 }  // namespace zplan

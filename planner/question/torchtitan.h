@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "models/base/names.h"
+#include "planner/layout/parallel_layout.h"
 
 namespace zplan {
 
@@ -44,6 +45,17 @@ struct EnumNames<PipelineSchedule> {
        {PipelineSchedule::looped_breadth_first, "LoopedBFS"}}};
 };
 
+/// SpmdBackend says how torchtitan's tensor-parallel ranks exchange: calls of its own on local tensors, or
+/// DTensors in a part of the model or in all of it.
+enum class SpmdBackend { spmd_types, partial_dtensor, full_dtensor };
+template <>
+struct EnumNames<SpmdBackend> {
+  static constexpr std::array<std::pair<SpmdBackend, std::string_view>, 3> table{
+      {{SpmdBackend::spmd_types, "spmd_types"},
+       {SpmdBackend::partial_dtensor, "partial_dtensor"},
+       {SpmdBackend::full_dtensor, "full_dtensor"}}};
+};
+
 /// TitanOptions are given where a strategy runs in torchtitan. Degrees of parallelism are the layout's;
 /// activation checkpointing is Strategy's.
 struct TitanOptions {
@@ -56,6 +68,10 @@ struct TitanOptions {
   /// whole logits.
   std::int64_t loss_chunks{kLossChunks};
   PipelineSchedule schedule{PipelineSchedule::one_forward_one_backward};
+  SpmdBackend backend{SpmdBackend::spmd_types};
+  /// Samples of each data-parallel rank in one pass through a pipeline, of which a step has several where it
+  /// has more samples; 0: one pass.
+  std::int64_t local_batch{};
   /// Layers by which the first and the last stage have fewer than the others, for the embedding and the head.
   std::int64_t first_stage_less{1}, last_stage_less{1};
   bool operator==(const TitanOptions&) const = default;
@@ -82,5 +98,8 @@ void set_titan_argument(TitanOptions& options, std::string_view place, std::stri
 
 /// Returns true if the layers' parameters are released behind their forward.
 [[nodiscard]] bool reshards_layers(const TitanOptions& options, bool has_stages);
+/// Returns true if a tied embedding and head are one parameter. Where the model is parallelised each becomes
+/// one of its own, and they are tied again behind it: FSDP takes them for two.
+[[nodiscard]] bool shares_tied(const TitanOptions& options, const ParallelLayout& layout);
 
 }  // namespace zplan

@@ -89,7 +89,10 @@ std::vector<std::int64_t> rows_to_each(const Model& model, const Training& train
                                        const Strategy& strategy) {
   const std::int64_t pairs =
       strategy.micro_batch_size * local_tokens(training, strategy) * model.shape.experts->experts_per_token;
-  const std::int64_t sent = even_part(pairs, strategy.layout.tensor, 0), ranks = strategy.layout.expert;
+  const std::int64_t ranks = strategy.layout.expert;
+  // Without expert parallelism torchtitan divides each expert instead of the rows.
+  const bool divides_rows = !strategy.torchtitan || ranks > 1;
+  const std::int64_t sent = divides_rows ? even_part(pairs, strategy.layout.tensor, 0) : pairs;
   std::vector<std::int64_t> rows;
   for (std::int64_t to = 0; to < ranks; ++to)
     rows.push_back(rows_for(sent, ranks, to, training.routing_skew));

@@ -75,7 +75,7 @@ std::size_t end_chunk(const Strategy& strategy, const RankClass& place) {
 
 Model model_part(const Model& model, const Strategy& strategy, const RankClass& place) {
   Model part = strategy.megatron     ? megatron_model(model, strategy.layout, strategy.megatron->predictions)
-               : strategy.torchtitan ? torchtitan_model(model)
+               : strategy.torchtitan ? torchtitan_model(model, strategy.layout)
                                      : with_local_experts(model, strategy);
   const std::int64_t stages = strategy.layout.pipeline;
   Inventory& inventory = part.inventory;

@@ -6,10 +6,12 @@
 namespace zplan {
 
 /// Returns `model` with the parameters of torchtitan's Decoder, in the order of named_parameters(): queries,
-/// keys and values in one weight, gate, down and up apart. A tied head is a tensor of its own, because
-/// FSDP gathers and reduces it by itself; the optimizer updates it with the embedding (RankTensor::tied).
-/// Source: torchtitan 0.3.0 models/common/{decoder,attention,feed_forward}.py.
-[[nodiscard]] Model torchtitan_model(const Model& model);
+/// keys and values in one weight, gate, down and up apart, experts in a stack for each of the three. A rank
+/// holds its experts, or its part of each where ranks divide tensors alone. A tied head is a tensor of its
+/// own, because FSDP gathers and reduces it by itself; the optimizer updates it with the embedding
+/// (RankTensor::tied). Source: torchtitan 0.3.0 models/common/{decoder,attention,feed_forward,moe,
+/// moe_sharding}.py, models/deepseek_v3/model.py.
+[[nodiscard]] Model torchtitan_model(const Model& model, const ParallelLayout& layout);
 
 /// Returns the layers of chunk `chunk` of stage `stage`. The embedding and the head count as layers of the
 /// first and the last; what does not divide goes to the first ones. Source: torchtitan 0.3.0

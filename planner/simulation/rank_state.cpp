@@ -306,6 +306,8 @@ TensorCallAbout about(TensorCall call) {
     case TensorCall::passed_key_gradients:
       return {Operation::send_recv, Group::context, "gradients of keys and values", fp32, true};
     case TensorCall::expert_counts: return {Operation::all_to_all, Group::expert, "rows of experts", int32};
+    case TensorCall::expert_row_counts:
+      return {Operation::all_to_all, Group::expert, "rows of experts", int64};
     case TensorCall::expert_rows: return {Operation::all_to_all, Group::expert, "routed tokens", model};
     case TensorCall::row_counts: return {Operation::all_gather, Group::tensor, "rows of ranks", int64};
     case TensorCall::combined_rows: return {Operation::all_gather, Group::tensor, "routed tokens", model};
@@ -433,8 +435,9 @@ void RankState::communicate(TensorCall call, Bytes size, std::int32_t number) {
     exchange(made, number);
     // Split sizes are read from the device, unless a copy of them runs beside what is computed.
     const bool splits_later = call == TensorCall::expert_counts && in().strategy.experts.async_split_plan;
-    if ((call == TensorCall::expert_counts || call == TensorCall::gathered_expert_counts) && !splits_later)
-      clock_.read_back();
+    const bool counts_rows = call == TensorCall::expert_counts || call == TensorCall::expert_row_counts ||
+                             call == TensorCall::gathered_expert_counts;
+    if (counts_rows && !splits_later) clock_.read_back();
     return;
   }
   calls_.add(made);

@@ -23,6 +23,19 @@ StepSchedule unfolded(const StepSchedule& schedule) {
   return whole;
 }
 
+StepSchedule repeated(const StepSchedule& schedule, std::int64_t passes, std::int64_t micro_batches) {
+  if (passes == 1) return schedule;
+  StepSchedule all;
+  for (std::int64_t pass = 0; pass < passes; ++pass)
+    for (Round round : schedule.rounds) {
+      const bool steps = round.slots.front().kind == Kind::step;
+      if (steps && pass + 1 < passes) continue;
+      for (Slot& slot : round.slots) slot.micro_batch += steps ? 0 : pass * micro_batches;
+      all.rounds.push_back(std::move(round));
+    }
+  return all;
+}
+
 StepSchedule accumulate_gradients(std::int64_t micro_batches) {
   const auto both = [&](std::int64_t i) -> std::vector<Slot> {
     const bool last = i + 1 == micro_batches;

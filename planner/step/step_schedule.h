@@ -62,6 +62,11 @@ struct StepSchedule {
 /// Returns the schedule with every repetition written out.
 [[nodiscard]] StepSchedule unfolded(const StepSchedule& schedule);
 
+/// Returns a schedule whose optimizer step follows `passes` passes of `micro_batches` micro-batches each, of
+/// which `schedule` has one.
+[[nodiscard]] StepSchedule repeated(const StepSchedule& schedule, std::int64_t passes,
+                                    std::int64_t micro_batches);
+
 /// Returns how many micro-batches of a step differ from each other: the first, one that stands for all
 /// between, the last.
 [[nodiscard]] constexpr std::int64_t distinct_micro_batches(std::int64_t micro_batches) {

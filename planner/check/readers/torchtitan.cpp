@@ -17,39 +17,74 @@ namespace zplan::check {
 
 namespace {
 
+/// Adds the sizes of DeepSeek's latent attention.
+void add_latent_attention(const JsonReader& sizes, Json& config) {
+  const std::int64_t query_rank = sizes.at("q_lora_rank").integer(0, kMostBytes);
+  config["q_lora_rank"] = query_rank > 0 ? Json(query_rank) : Json();
+  for (const char* key : {"kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"})
+    config[key] = sizes.at(key).integer(1, kMostBytes);
+}
+
+/// Adds the sizes of mixtures of experts, under the names of the model's config.json.
+void add_mixture(const JsonReader& sizes, bool is_qwen, Json& config) {
+  const auto size = [&](const char* key) { return sizes.at(key).integer(1, kMostBytes); };
+  config["num_experts_per_tok"] = size("top_k"), config["moe_intermediate_size"] = size("moe_ffn");
+  config[is_qwen ? "num_experts" : "n_routed_experts"] = size("experts");
+  if (is_qwen) {
+    config["norm_topk_prob"] = true;
+    return;
+  }
+  config["first_k_dense_replace"] = size("layers") - size("moe_layers");
+  config["n_shared_experts"] = sizes.has("shared_ffn") ? size("shared_ffn") / size("moe_ffn") : 0;
+}
+
+/// Returns the name of the architecture, as config.json has it.
+std::string titan_architecture(const std::string& model, const JsonReader& sizes) {
+  if (model.starts_with("deepseek_v3/"))
+    return sizes.text_or("score", "sigmoid") == "softmax" ? "deepseek_v2" : "deepseek_v3";
+  if (!model.starts_with("qwen3/")) return "llama";
+  return sizes.at("moe_layers").integer(0, kMostBytes) > 0 ? "qwen3_moe" : "qwen3";
+}
+
 /// Returns the config.json of a model of these sizes.
 Json titan_config(const JsonReader& row) {
   const JsonReader sizes = row.at("config"), options = row.at("options");
   const auto size = [&](const char* key) { return sizes.at(key).integer(1, kMostBytes); };
-  const bool is_qwen = options.at("model").text().starts_with("qwen3/");
+  const std::string model = options.at("model").text();
   const std::int64_t h = size("dim"), a = size("n_heads");
-  const bool has_width = sizes.has("head_dim") && !sizes.at("head_dim").raw().is_null();
-  return {{"model_type", is_qwen ? "qwen3" : "llama"},
-          {"hidden_size", h},
-          {"intermediate_size", size("ffn")},
-          {"num_hidden_layers", size("layers")},
-          {"num_attention_heads", a},
-          {"num_key_value_heads", sizes.at("n_kv_heads").raw().is_null() ? a : size("n_kv_heads")},
-          {"head_dim", has_width ? size("head_dim") : h / a},
-          {"max_position_embeddings", 131072},
-          {"rms_norm_eps", 1e-5},
-          {"vocab_size", size("vocab")},
-          {"tie_word_embeddings", sizes.at("tied").boolean()}};
+  const auto given = [&](const char* key, std::int64_t otherwise) {
+    return sizes.has(key) && !sizes.at(key).raw().is_null() ? size(key) : otherwise;
+  };
+  const bool is_routed = sizes.at("moe_layers").integer(0, kMostBytes) > 0;
+  Json config{{"model_type", titan_architecture(model, sizes)},
+              {"hidden_size", h},
+              {"intermediate_size", sizes.has("ffn") ? size("ffn") : size("moe_ffn")},
+              {"num_hidden_layers", size("layers")},
+              {"num_attention_heads", a},
+              {"num_key_value_heads", given("n_kv_heads", a)},
+              {"max_position_embeddings", 131072},
+              {"rms_norm_eps", 1e-5},
+              {"vocab_size", size("vocab")},
+              {"tie_word_embeddings", sizes.at("tied").boolean()}};
+  if (sizes.has("kv_lora_rank"))
+    add_latent_attention(sizes, config);
+  else
+    config["head_dim"] = given("head_dim", h / a);
+  if (is_routed) add_mixture(sizes, model.starts_with("qwen3/"), config);
+  return config;
 }
 
 /// Notes what is not planned.
 void skip_unplanned_titan(const JsonReader& row, Skip& skip) {
   const JsonReader options = row.at("options");
-  const std::string backend = options.text_or("spmd", "spmd_types");
-  if (backend != "spmd_types") skip.add("spmd_backend " + backend);
   const auto degree = [&](const char* key) {
     return options.has(key) ? options.at(key).integer(1, kMostRanks) : 1;
   };
-  if (row.at("config").at("moe_layers").integer(0, kMostBytes) > 0) skip.add("mixtures of experts");
-  if (degree("pp") > 1 && degree("gas") > 1) skip.add("accumulation of whole pipeline steps");
   if (degree("pp") > 1 && !from_name<PipelineSchedule>(options.text_or("schedule", "1F1B")))
     skip.add("schedule " + options.at("schedule").text());
-  if (options.has("train_extra")) skip.add("further settings of training");
+  if (options.has("train_extra"))
+    for (const std::string& each : options.at("train_extra").keys())
+      if (each != "mixed_precision_param") skip.add("training." + each);
   const std::string optimizer = options.text_or("opt", "fused");
   if (optimizer == "fused_opt_states_bf16") skip.add("moments in bf16");
 }
@@ -62,6 +97,7 @@ OptimizerKernel titan_kernel(const std::string& name) {
 TitanOptions titan_options(const JsonReader& options) {
   TitanOptions made;
   made.resharding = parse_name<Resharding>("reshard", options.text_or("reshard", "default"));
+  made.backend = parse_name<SpmdBackend>("spmd", options.text_or("spmd", "spmd_types"));
   made.attention = parse_name<TitanAttention>("attn", options.text_or("attn", "varlen"));
   made.sequence_parallel = !options.has("sp") || options.at("sp").boolean();
   const std::string loss = options.text_or("loss", "chunked");
@@ -83,7 +119,11 @@ std::optional<Setup> titan_setup(const JsonReader& row, Skip& skip) {
   setup.model = *std::move(model);
   setup.training = with_framework({}, Framework::torchtitan);
   setup.training.sequence_length = number("s");
+  if (options.has("skew")) setup.training.routing_skew = options.at("skew").number(0.01, 1024);
   setup.training.master_weights = options.text_or("dtype", "float32") == "float32";
+  if (options.has("train_extra") &&
+      options.at("train_extra").text_or("mixed_precision_param", "bfloat16") == "float32")
+    setup.training.precision = Precision::fp32;
   setup.training.optimizer_kernel = titan_kernel(options.text_or("opt", "fused"));
   Strategy& s = setup.strategy;
   s.zero_stage = 3;
@@ -97,7 +137,9 @@ std::optional<Setup> titan_setup(const JsonReader& row, Skip& skip) {
   s.micro_batch_size = number("b"), s.gradient_accumulation_steps = number("gas");
   s.torchtitan = titan_options(options);
   if (s.layout.pipeline > 1) {
-    s.micro_batch_size = number("mb"), s.gradient_accumulation_steps = number("microbatches");
+    s.micro_batch_size = number("mb");
+    s.gradient_accumulation_steps = number("microbatches") * number("gas");
+    if (number("gas") > 1) s.torchtitan->local_batch = number("b");
     s.layout.virtual_stages = static_cast<std::int64_t>(row.at("stages").items().size());
     s.torchtitan->schedule = parse_name<PipelineSchedule>("schedule", options.at("schedule").text());
     const auto less = [&](const char* key) {
@@ -135,13 +177,17 @@ std::string titan_dtype(const std::string& name) {
 
 /// Returns the operation of a c10d call; nothing for a receive, whose peer's send is the call.
 std::optional<Operation> titan_operation(const std::string& name) {
-  static const std::map<std::string, Operation> kNames{{"all_gather_into_tensor", Operation::all_gather},
-                                                       {"reduce_scatter_tensor", Operation::reduce_scatter},
-                                                       {"all_reduce", Operation::all_reduce},
-                                                       {"alltoall_base", Operation::all_to_all},
-                                                       {"all_to_all_single", Operation::all_to_all},
-                                                       {"send", Operation::send_recv},
-                                                       {"broadcast", Operation::broadcast}};
+  static const std::map<std::string, Operation> kNames{
+      {"all_gather_into_tensor", Operation::all_gather},
+      {"all_gather_into_tensor_coalesced", Operation::all_gather},
+      {"reduce_scatter_tensor_coalesced", Operation::reduce_scatter},
+      {"reduce_scatter_tensor", Operation::reduce_scatter},
+      {"all_reduce", Operation::all_reduce},
+      {"alltoall_base", Operation::all_to_all},
+      {"all_to_all", Operation::all_to_all},
+      {"all_to_all_single", Operation::all_to_all},
+      {"send", Operation::send_recv},
+      {"broadcast", Operation::broadcast}};
   const auto found = kNames.find(name);
   return found == kNames.end() ? std::nullopt : std::optional(found->second);
 }
@@ -189,10 +235,10 @@ std::optional<CallTally> titan_call(const JsonReader& row, std::int64_t index, s
   const std::optional<Operation> operation = titan_operation(name);
   if (!operation) return std::nullopt;
   // A schedule that gathers a chunk's parameters ahead does so between passes.
-  const bool is_ahead = op.has("async_op") && op.at("async_op").boolean();
-  const Phase phase = *operation == Operation::send_recv                ? titan_pass(row, op)
-                      : is_ahead && *operation == Operation::all_gather ? Phase::forward
-                                                                        : titan_phase(label);
+  const bool is_ahead = name == "all_gather_into_tensor" && op.has("async_op") && op.at("async_op").boolean();
+  const Phase phase = *operation == Operation::send_recv ? titan_pass(row, op)
+                      : is_ahead                         ? Phase::forward
+                                                         : titan_phase(label);
   const char* counted = *operation == Operation::all_gather ? "n_out" : "n_in";
   return CallTally{.operation = *operation,
                    .dtype = titan_dtype(op.at("dtype").text()),

@@ -7,6 +7,7 @@
 
 #include "planner/frameworks/launch/launch.h"
 #include "planner/frameworks/torchtitan/settings.h"
+#include "planner/frameworks/torchtitan/shards.h"
 #include "planner/frameworks/torchtitan/titan_run.h"
 #include "planner/plan/plan.h"
 #include "planner/question/question.h"
@@ -50,22 +51,66 @@ Training adapt_to_titan(Training training) {
   return training;
 }
 
-/// True if torchtitan has the model: layers of two norms, grouped attention and a gated feed-forward, as
-/// Llama 3 and Qwen3 have them.
+/// True if torchtitan has the model's mixtures: Qwen3's without shared experts, and DeepSeek's.
+bool is_titan_mixture(const Model& model) {
+  const ModelShape& shape = model.shape;
+  const RouterForm router = shape.operators.router;
+  if (shape.latent_attention) return router == RouterForm::deepseek_v2 || router == RouterForm::deepseek_v3;
+  return router == RouterForm::qwen && has_norms_of_heads(model) &&
+         shape.experts->shared_intermediate_size == 0;
+}
+
+/// True if torchtitan has the model: layers of two norms, attention of grouped heads or, in DeepSeek's,
+/// latent attention, and gated feed-forwards or mixtures of experts.
 bool is_titan_model(const Model& model) {
   const ModelShape& shape = model.shape;
   const Operators& operators = shape.operators;
   const bool has_program = model.recorded == nullptr && model.analogue == nullptr && !model.vision;
-  const bool is_plain = !shape.delta_net && !shape.latent_attention && !shape.experts &&
-                        !shape.parallel_attention && shape.sliding_window == 0 && !shape.logit_soft_cap &&
-                        operators.layer == LayerForm::usual && !operators.scales_embedding &&
-                        !operators.scales_residual && !operators.norms_span_heads &&
-                        !operators.normalises_head && !operators.bare_norms && shape.gated_mlp;
+  const bool is_plain =
+      !shape.delta_net && !shape.parallel_attention && shape.sliding_window == 0 && !shape.logit_soft_cap &&
+      operators.layer == LayerForm::usual && !operators.scales_embedding && !operators.scales_residual &&
+      !operators.norms_span_heads && !operators.normalises_head && !operators.bare_norms && shape.gated_mlp;
   const auto is_biased = [](const Tensor& each) { return each.name.ends_with(".bias"); };
   bool has_biases = false;
   for_each_tensor(model.inventory, [&](const Tensor& each, int) { has_biases |= is_biased(each); });
-  return has_program && is_plain && !has_biases && operators.rotary != Rotary::none && !has_tower(model) &&
-         shape.modules.norm_behind_attention.empty() && shape.modules.embedding_norm.empty();
+  const bool knows_layers = shape.experts ? is_titan_mixture(model) : !shape.latent_attention;
+  return has_program && is_plain && knows_layers && !has_biases && operators.rotary != Rotary::none &&
+         !has_tower(model) && shape.modules.norm_behind_attention.empty() &&
+         shape.modules.embedding_norm.empty();
+}
+
+/// Source: torchtitan 0.3.0 distributed/{parallel_dims,fsdp}.py; torch 2.14.1
+/// distributed/fsdp/_fully_shard/_fsdp_param.py.
+void check_experts(const Model& model, const Strategy& s, Reasons& reasons) {
+  const ParallelLayout& layout = s.layout;
+  if (layout.expert_tensor > 1)
+    reasons.emplace_back("torchtitan divides experts' tensors among all tensor-parallel ranks: --etp 1");
+  if (!model.shape.experts) {
+    if (layout.expert > 1) reasons.emplace_back("the model has no experts to divide: --ep 1");
+    return;
+  }
+  const MixtureOfExperts& experts = *model.shape.experts;
+  if (layout.expert < 1 || experts.experts % layout.expert != 0)
+    reasons.push_back(
+        fmt::format("expert_parallel_degree {} does not divide {} experts", layout.expert, experts.experts));
+  const std::int64_t ranks = layout.shard_ranks() * layout.tensor;
+  if (layout.expert < 1 || ranks % layout.expert != 0)
+    reasons.push_back(fmt::format("expert_parallel_degree {} does not divide the {} ranks that shard a copy",
+                                  layout.expert, ranks));
+  if (layout.expert == 1 && experts.intermediate_size % layout.tensor != 0)
+    reasons.push_back(fmt::format("tensor_parallel_degree {} does not divide experts of {}", layout.tensor,
+                                  experts.intermediate_size));
+  if (!reasons.empty()) return;
+  RankTensor stack;
+  stack.role = TensorRole::expert, stack.copies = experts.experts / layout.expert;
+  const std::int64_t width = experts.intermediate_size / (layout.expert > 1 ? 1 : layout.tensor),
+                     among = titan::shard_ranks(stack, layout);
+  if (titan::shards_widths(stack, layout) && (width % among != 0 || model.shape.hidden_size % among != 0))
+    reasons.push_back(
+        fmt::format("more ranks than experts shard each expert's features: {} ranks do not divide {} and {}",
+                    among, width, model.shape.hidden_size));
+  if (model.shape.latent_attention && s.torchtitan->attention == TitanAttention::varlen)
+    reasons.emplace_back("latent attention is planned with attn_backend=flex");
 }
 
 /// Source: torchtitan 0.3.0 models/common/decoder.py update_from_config, components/loss.py
@@ -74,9 +119,9 @@ void check_shapes(const Model& model, const Training& training, const Strategy& 
   const ModelShape& shape = model.shape;
   const std::int64_t t = s.layout.tensor, tokens = training.sequence_length;
   if (!is_titan_model(model))
-    reasons.push_back(
-        fmt::format("torchtitan is planned for models like Llama 3 and dense Qwen3, {} is not one of them",
-                    shape.architecture));
+    reasons.push_back(fmt::format(
+        "torchtitan is planned for models like Llama 3, Qwen3 and DeepSeek-V3, {} is not one of them",
+        shape.architecture));
   if (shape.max_positions > 0 && tokens > shape.max_positions)
     reasons.push_back(
         fmt::format("sequences of {} tokens exceed the model's longest, {}: torchtitan refuses them", tokens,
@@ -115,8 +160,8 @@ void check_training(const Training& training, const Strategy& s, Reasons& reason
   if (training.method != Method::full || training.objective != Objective::sft ||
       !training.trained_layers.empty())
     reasons.emplace_back("under torchtitan full training on next tokens is planned");
-  if (training.precision != Precision::bf16)
-    reasons.emplace_back("under torchtitan computing in bf16 is planned");
+  if (training.precision == Precision::fp16)
+    reasons.emplace_back("under torchtitan computing in bf16 and fp32 is planned");
   if (training.optimizer != Optimizer::adamw) reasons.emplace_back("under torchtitan AdamW is planned");
   if (s.zero_stage != 3) reasons.emplace_back("torchtitan shards by FSDP2, which is planned as stage 3");
   if (offloads(s)) reasons.emplace_back("offload under torchtitan is not planned");
@@ -133,11 +178,23 @@ void check_training(const Training& training, const Strategy& s, Reasons& reason
 void check_pipeline(const Model& model, const Strategy& s, Reasons& reasons) {
   const TitanOptions& options = *s.torchtitan;
   const std::int64_t stages = s.layout.pipeline, chunks = s.layout.virtual_stages,
-                     micro_batches = s.gradient_accumulation_steps;
+                     local = titan::local_batch(s);
   if (stages == 1) {
     if (chunks > 1) reasons.emplace_back("virtual stages need more than one pipeline stage");
+    if (options.local_batch > 0)
+      reasons.emplace_back(
+          "without pipeline stages the local batch is the micro-batch: --micro-batch instead of "
+          "local_batch_size");
     return;
   }
+  const std::int64_t samples = s.micro_batch_size * s.gradient_accumulation_steps;
+  if (local % s.micro_batch_size != 0 || samples % local != 0) {
+    reasons.push_back(fmt::format(
+        "local_batch_size {} must be a multiple of micro-batches of {} and divide the {} samples of a step",
+        local, s.micro_batch_size, samples));
+    return;
+  }
+  const std::int64_t micro_batches = titan::micro_batches_of_pass(s);
   if (model.shape.tied_embeddings) reasons.emplace_back("weight tying is not supported with pipeline stages");
   const std::int64_t parts = stages * chunks,
                      each = (model.shape.layers + options.first_stage_less + options.last_stage_less) / parts;
@@ -183,7 +240,10 @@ void check_titan(const Model& model, const Training& training, const Strategy& s
   check_training(training, s, reasons);
   check_pipeline(model, s, reasons);
   check_context(training, s, reasons);
-  if (s.layout.expert > 1) reasons.emplace_back("expert parallelism under torchtitan is not planned");
+  check_experts(model, s, reasons);
+  if (s.torchtitan->backend != SpmdBackend::spmd_types && (s.layout.pipeline > 1 || model.shape.experts))
+    reasons.push_back(fmt::format("spmd_backend {} is planned for dense models without pipeline stages",
+                                  to_name(s.torchtitan->backend)));
 }
 
 void choose_options(const Question& question, Strategy& s) {
@@ -194,9 +254,9 @@ void choose_options(const Question& question, Strategy& s) {
   s.torchtitan = options;
 }
 
-StepSchedule stage_schedule(const Strategy& strategy, std::int64_t stage) {
+StepSchedule pass_schedule(const Strategy& strategy, std::int64_t stage) {
   const ParallelLayout& layout = strategy.layout;
-  const std::int64_t micro_batches = strategy.gradient_accumulation_steps;
+  const std::int64_t micro_batches = titan::micro_batches_of_pass(strategy);
   switch (strategy.torchtitan->schedule) {
     case PipelineSchedule::gpipe: return torch_gpipe(stage, layout.pipeline, micro_batches);
     case PipelineSchedule::one_forward_one_backward:
@@ -209,6 +269,11 @@ StepSchedule stage_schedule(const Strategy& strategy, std::int64_t stage) {
               .chunks = layout.virtual_stages,
               .micro_batches = micro_batches,
               .breadth_first = strategy.torchtitan->schedule == PipelineSchedule::looped_breadth_first});
+}
+
+StepSchedule stage_schedule(const Strategy& strategy, std::int64_t stage) {
+  return repeated(pass_schedule(strategy, stage), titan::passes_of_step(strategy),
+                  titan::micro_batches_of_pass(strategy));
 }
 
 RunResult play_titan(const RunInputs& inputs, const std::optional<AllocatorOptions>& allocator, int steps,
@@ -282,11 +347,10 @@ const FrameworkSpec& torchtitan_spec() {
           },
       .strategy_warnings = nullptr,
       .replication = titan_replication,
-      .shard = [](const RankModel& model, const Training& training,
-                  const Strategy& s) { return shard_by_rows(model, training, s.layout.shard_ranks()); },
+      .shard = titan::held_shard,
       .slices = [](const RankModel&, const Training&, const Strategy&) { return std::vector<Slice>{}; },
       .optimizer_tensors = [](const RankModel& model, const Training&,
-                              const Strategy& s) { return tensors_by_rows(model, s.layout.shard_ranks()); },
+                              const Strategy& s) { return titan::optimized_shards(model, s.layout); },
       .sums_on_host = [](const RankModel&, const Training&, const Strategy&,
                          const Shard&) { return Elements{}; },
       .play = play_titan,

@@ -7,6 +7,19 @@
 
 namespace zplan::titan {
 
+std::int64_t local_batch(const Strategy& strategy) {
+  const std::int64_t given = strategy.torchtitan->local_batch;
+  return given > 0 ? given : strategy.micro_batch_size * strategy.gradient_accumulation_steps;
+}
+
+std::int64_t micro_batches_of_pass(const Strategy& strategy) {
+  return local_batch(strategy) / strategy.micro_batch_size;
+}
+
+std::int64_t passes_of_step(const Strategy& strategy) {
+  return strategy.gradient_accumulation_steps / micro_batches_of_pass(strategy);
+}
+
 namespace {
 
 using Settings = std::vector<Setting>;
@@ -20,6 +33,7 @@ void add_parallelism(Settings& all, const Strategy& s, std::int64_t layers) {
   add("data_parallel_shard_degree", layout.shard);
   add("tensor_parallel_degree", layout.tensor);
   add("context_parallel_degree", layout.context);
+  if (layout.expert > 1) add("expert_parallel_degree", layout.expert);
   add("pipeline_parallel_degree", layout.pipeline);
   if (layout.pipeline == 1) return;
   add("pipeline_parallel_microbatch_size", s.micro_batch_size);
@@ -30,12 +44,12 @@ void add_parallelism(Settings& all, const Strategy& s, std::int64_t layers) {
 
 /// The micro-batches of a pipeline are one local batch.
 void add_training(Settings& all, const Strategy& s, const Training& training) {
-  const bool has_stages = s.layout.pipeline > 1;
-  const std::int64_t local = s.micro_batch_size * (has_stages ? s.gradient_accumulation_steps : 1);
+  const std::int64_t local = s.layout.pipeline > 1 ? local_batch(s) : s.micro_batch_size;
   all.emplace_back("--training.local_batch_size", std::to_string(local));
   all.emplace_back("--training.global_batch_size", std::to_string(s.global_batch_size()));
   all.emplace_back("--training.seq_len", std::to_string(training.sequence_length));
   if (!training.master_weights) all.emplace_back("--training.dtype", "bfloat16");
+  if (training.precision == Precision::fp32) all.emplace_back("--training.mixed_precision_param", "float32");
   all.emplace_back("--training.disable_cuda_graphs", "");
 }
 

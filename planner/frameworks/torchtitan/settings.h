@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,10 +9,17 @@ namespace zplan {
 
 struct Plan;
 struct Question;
+struct Strategy;
 
 }  // namespace zplan
 
 namespace zplan::titan {
+
+/// Returns the samples of each data-parallel rank in one pass through a pipeline: the local batch.
+[[nodiscard]] std::int64_t local_batch(const Strategy& strategy);
+/// Returns the micro-batches of one pass, and how many passes an optimizer step has.
+[[nodiscard]] std::int64_t micro_batches_of_pass(const Strategy& strategy);
+[[nodiscard]] std::int64_t passes_of_step(const Strategy& strategy);
 
 /// A setting of torchtitan's command line, and its value; empty for a switch.
 using Setting = std::pair<std::string, std::string>;

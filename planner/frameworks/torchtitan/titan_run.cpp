@@ -1,7 +1,11 @@
 #include "planner/frameworks/torchtitan/titan_run.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "planner/frameworks/torchtitan/settings.h"
+#include "planner/frameworks/torchtitan/shards.h"
 #include "planner/sharding/torchtitan_model.h"
 #include "planner/step/host_time.h"
 
@@ -21,45 +25,75 @@ TitanRun::TitanRun(RankState& state)
   add_units();
 }
 
+titan::Unit& TitanRun::unit_of(const RankTensor& tensor) {
+  if (tensor.layer < 0) return tensor.role == TensorRole::token_embedding ? embedding() : head();
+  const auto layer = static_cast<std::size_t>(tensor.layer);
+  return tensor.role == TensorRole::expert && !experts_.empty() ? experts_[layer] : units_[layer];
+}
+
+titan::Member TitanRun::member_of(std::size_t tensor) const {
+  const RankTensor& each = state_.tensors()[tensor];
+  // Norms between layers are alike on all ranks unless those divide the tokens, or gradients of them.
+  const bool divides_tokens = options().sequence_parallel || options().backend == SpmdBackend::full_dtensor;
+  const bool is_between = each.role == TensorRole::norm &&
+                          (each.layer < 0 || each.elements.value == in().model.shape.hidden_size);
+  return {
+      .tensor = tensor,
+      .elements = each.elements,
+      .shard = titan::shard_of(each, layout()),
+      .is_head = each.role == TensorRole::head,
+      .is_replicated = !each.divided && each.role != TensorRole::expert && (divides_tokens || !is_between),
+      .is_by_width = titan::shards_widths(each, layout())};
+}
+
 void TitanRun::add_units() {
   units_.resize(layers() + (is_tied() ? 1 : 2));
+  if (titan::divides_experts(layout())) experts_.resize(layers());
   const bool reshards = reshards_layers(options(), has_stages());
-  for (titan::Unit& each : units_) each.reshards = reshards;
+  for (titan::Unit& each : units_) each.reshards = reshards, each.among = layout().shard_ranks();
+  for (titan::Unit& each : experts_) each.reshards = reshards;
   head().chunk = static_cast<std::size_t>(layout().virtual_stages - 1);
   head().reshards = options().resharding == Resharding::always;
   const std::vector<RankTensor>& tensors = state_.tensors();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const RankTensor& each = tensors[i];
-    titan::Member member{.tensor = i,
-                         .elements = each.elements,
-                         .shard = fsdp_shard(each, fsdp_.ranks()),
-                         .is_head = each.role == TensorRole::head,
-                         .is_replicated = each.role == TensorRole::norm};
-    // Norms between layers are alike on all ranks unless those divide the tokens.
-    const bool is_of_heads = each.layer >= 0 && each.elements.value != in().model.shape.hidden_size;
-    member.is_replicated = member.is_replicated && (options().sequence_parallel || is_of_heads);
-    if (each.layer >= 0) {
-      units_[static_cast<std::size_t>(each.layer)].members.push_back(member);
-      units_[static_cast<std::size_t>(each.layer)].chunk = each.chunk;
-      continue;
-    }
-    const bool is_table = each.role == TensorRole::token_embedding;
-    (is_table ? embedding() : head()).members.push_back(member);
+    titan::Unit& unit = unit_of(tensors[i]);
+    unit.members.push_back(member_of(i));
+    if (tensors[i].layer >= 0) unit.chunk = tensors[i].chunk;
   }
-  if (!is_tied()) return;
+  for (std::size_t i = 0; i < experts_.size(); ++i) {
+    if (experts_[i].members.empty()) continue;
+    const RankTensor& tensor = tensors[experts_[i].members.front().tensor];
+    experts_[i].among = Over(Group::expert_data, titan::shard_ranks(tensor, layout()));
+    units_[i].follows = !has_stages();
+    experts_[i].follows = has_stages();
+  }
+  if (!is_tied() || shares_tied()) return;
   titan::Member tied = head().members.front();
   tied.is_head = true;
   head().members.push_back(tied);
 }
 
+std::vector<titan::Unit*> TitanRun::groups_of(std::size_t unit) {
+  std::vector<titan::Unit*> groups{&units_[unit]};
+  if (unit < experts_.size() && !experts_[unit].members.empty()) groups.push_back(&experts_[unit]);
+  return groups;
+}
+
+std::vector<titan::Unit*> TitanRun::reversed_groups(std::size_t unit) {
+  std::vector<titan::Unit*> groups = groups_of(unit);
+  std::ranges::reverse(groups);
+  return groups;
+}
+
 void TitanRun::initialise() {
   for (const titan::Unit& each : units_) fsdp_.shard(each);
+  for (const titan::Unit& each : experts_) fsdp_.shard(each);
   make_tables();
   make_receive_buffers();
 }
 
-/// Makes a buffer for each micro-batch that other stages send: of hidden states where a chunk of layers is not
-/// the model's first, of gradients where it is not the last. Source: torch 2.14.1
+/// Makes a buffer for each micro-batch that other stages send: of hidden states where a chunk of layers is
+/// not the model's first, of gradients where it is not the last. Source: torch 2.14.1
 /// distributed/pipelining/stage.py _create_recv_buffers.
 void TitanRun::make_receive_buffers() {
   if (!has_stages()) return;
@@ -71,7 +105,7 @@ void TitanRun::make_receive_buffers() {
   for (std::int64_t chunk = 0; chunk < layout().virtual_stages; ++chunk) {
     const std::int64_t part = chunk * layout().pipeline + state_.inputs().place.stage;
     const std::int64_t received = (part > 0 ? 1 : 0) + (part + 1 < parts ? 1 : 0);
-    for (std::int64_t i = 0; i < received * in().strategy.gradient_accumulation_steps; ++i)
+    for (std::int64_t i = 0; i < received * titan::micro_batches_of_pass(in().strategy); ++i)
       device_.allocate(Term::layer_working_set, hidden);
   }
 }
@@ -80,7 +114,7 @@ std::vector<titan::Unit*> TitanRun::units_of(std::size_t chunk) {
   std::vector<titan::Unit*> units;
   if (!is_tied() && chunk == 0) units.push_back(&embedding());
   for (std::size_t i = 0; i < layers(); ++i)
-    if (units_[i].chunk == chunk) units.push_back(&units_[i]);
+    if (units_[i].chunk == chunk) std::ranges::copy(groups_of(i), std::back_inserter(units));
   if (head().chunk == chunk) units.push_back(&head());
   return units;
 }
@@ -94,6 +128,7 @@ void TitanRun::copy_out_gathered(std::size_t chunk) {
 /// Source: torch 2.14.1 distributed/pipelining/schedules.py _PipelineScheduleRuntime._step_microbatches
 /// (UNSHARD, RESHARD).
 void TitanRun::reshard(const Slot& slot) {
+  begin_step();
   for (titan::Unit* each : units_of(slot.tape)) {
     if (slot.kind == Slot::Kind::unshard)
       fsdp_.gather(*each, titan::kCompute);
@@ -111,29 +146,52 @@ void TitanRun::reduce(const Slot& slot) {
 }
 
 /// Every layer has a table of rotations of its own, of all positions: complex numbers of half a head's
-/// features (Llama), or cosines and sines of all (Qwen3).
+/// features (Llama, DeepSeek), or cosines and sines of all (Qwen3). A mixture counts the tokens of its
+/// experts and has a bias for each.
 void TitanRun::make_tables() {
   const ModelShape& shape = in().model.shape;
-  const std::int64_t numbers = shape.head_size * (has_norms_of_heads(in().model) ? 2 : 1);
+  const std::int64_t numbers = shape.latent_attention
+                                   ? shape.latent_attention->rope_head_size
+                                   : shape.head_size * (has_norms_of_heads(in().model) ? 2 : 1);
   for (std::size_t i = 0; i < layers(); ++i)
     device_.allocate(Term::model_inputs, kFp32 * (in().training.sequence_length * numbers));
+  for (std::int64_t i = 0; i < 2 * mixtures(); ++i)
+    device_.allocate(Term::model_inputs, kFp32 * shape.experts->experts);
+}
+
+std::int64_t TitanRun::mixtures() const {
+  return std::ranges::count(state_.tensors(), TensorRole::router, &RankTensor::role);
 }
 
 /// Gradients stay until the next step begins, and the last micro-batch's inputs until they are replaced.
+void TitanRun::begin_step() {
+  if (!std::exchange(begins_step_, false)) return;
+  device_.release(inputs_);
+  fsdp_.zero_gradients(units_);
+  fsdp_.zero_gradients(experts_);
+  if (layout().data_ranks() > 1)
+    state_.wait(state_.issue(state_.clock().computed(), Operation::all_reduce, Elements(1), kNumber,
+                             "tokens of the step", layout().data_ranks(), "int64", layout().token_ranks()));
+}
+
 void TitanRun::begin_forward(const Slot& slot) {
   in_backward_ = false, slices_done_ = 0, open_ = -1, running_ = slot.tape;
-  if (begins_step_) {
-    begins_step_ = false;
-    device_.release(inputs_);
-    fsdp_.zero_gradients(units_);
-    if (layout().data_ranks() > 1)
-      state_.wait(state_.issue(state_.clock().computed(), Operation::all_reduce, Elements(1), kNumber,
-                               "tokens of the step", layout().data_ranks(), "int64", layout().token_ranks()));
-  }
+  begin_step();
   copy_out_gathered(slot.tape);
   if (slot.tape > 0) return;
   fsdp_.gather(embedding());
   fsdp_.copy_out(embedding(), true);
+  if (!embedding().members.empty()) gather_ahead(0);
+}
+
+/// Where ranks exchange the rows of experts, which the host waits for, the next unit is gathered ahead.
+void TitanRun::gather_ahead(std::size_t unit) {
+  if (experts_.empty()) return;
+  if (unit >= layers()) {
+    if (running_ == head().chunk) fsdp_.gather(head());
+  } else if (units_[unit].chunk == running_) {
+    for (titan::Unit* each : groups_of(unit)) fsdp_.gather(*each);
+  }
 }
 
 void TitanRun::begin_backward(const Slot& slot) {
@@ -151,11 +209,10 @@ void TitanRun::transferred(const Slot& slot) {
 
 void TitanRun::leave_layer() {
   if (open_ < 0) return;
-  titan::Unit& unit = units_[static_cast<std::size_t>(open_)];
-  if (in_backward_)
-    after_backward(unit);
-  else if (unit.reshards)
-    fsdp_.release(unit);
+  const auto unit = static_cast<std::size_t>(open_);
+  if (in_backward_) return after_backward(unit);
+  for (titan::Unit* each : groups_of(unit))
+    if (each->reshards) fsdp_.release(*each);
 }
 
 void TitanRun::section(int layer, bool backward) {
@@ -163,14 +220,14 @@ void TitanRun::section(int layer, bool backward) {
   const bool is_behind_layers = open_ >= 0 && layer < 0;
   open_ = layer, in_backward_ = backward;
   if (!backward && !is_tied() && layer == 0 && embedding().reshards) fsdp_.release(embedding());
-  if (backward && layer + 1 == static_cast<int>(layers())) after_backward(head());
+  if (backward && layer + 1 == static_cast<int>(layers())) after_backward(units_.size() - 1);
   if (layer >= 0) {
-    if (fsdp_.ranks() > 1)
+    if (layout().shard_ranks() > 1)
       state_.clock().host(backward ? host_time::kGroupBackward : host_time::kGroupForward);
     if (backward) return before_backward(static_cast<std::size_t>(layer));
-    titan::Unit& unit = units_[static_cast<std::size_t>(layer)];
-    fsdp_.gather(unit);
-    return fsdp_.copy_out(unit, true);
+    for (titan::Unit* each : groups_of(static_cast<std::size_t>(layer)))
+      fsdp_.gather(*each), fsdp_.copy_out(*each, true);
+    return gather_ahead(static_cast<std::size_t>(layer) + 1);
   }
   if (!is_behind_layers) return;
   if (!backward && running_ == head().chunk) {
@@ -208,10 +265,7 @@ void TitanRun::end_loss() {
 }
 
 void TitanRun::gradient(std::size_t tensor, Device::Block block) {
-  const RankTensor& of = state_.tensors()[tensor];
-  titan::Unit& unit = of.layer >= 0                            ? units_[static_cast<std::size_t>(of.layer)]
-                      : of.role == TensorRole::token_embedding ? embedding()
-                                                               : head();
+  titan::Unit& unit = unit_of(state_.tensors()[tensor]);
   titan::Member* member = nullptr;
   for (titan::Member& each : unit.members)
     if (each.tensor == tensor && (member == nullptr || is_next(each))) member = &each;
@@ -221,7 +275,7 @@ void TitanRun::gradient(std::size_t tensor, Device::Block block) {
 
 /// Of a tied weight the head has its gradient before the embedding does.
 bool TitanRun::is_next(const titan::Member& member) const {
-  if (!member.is_head) return false;
+  if (shares_tied() || !member.is_head) return false;
   return slices_loss() ? !in_backward_ : member.gradient == Device::kNone;
 }
 
@@ -240,22 +294,24 @@ void TitanRun::end_model() {
 /// The unit that ran before this one in the forward is gathered ahead.
 void TitanRun::before_backward(std::size_t unit) {
   in_backward_ = true;
-  fsdp_.gather(units_[unit]);
-  fsdp_.copy_out(units_[unit], false);
-  if (unit >= layers())
-    fsdp_.gather(units_[layers() - 1]);
-  else if (unit > 0 && units_[unit - 1].chunk == units_[unit].chunk)
-    fsdp_.gather(units_[unit - 1]);
-  else if (unit == 0 && !is_tied())
+  for (titan::Unit* each : groups_of(unit)) fsdp_.gather(*each), fsdp_.copy_out(*each, false);
+  const std::size_t before = std::min(unit, layers());
+  if (before > 0 && (unit >= layers() || units_[before - 1].chunk == units_[unit].chunk)) {
+    for (titan::Unit* each : reversed_groups(before - 1)) fsdp_.gather(*each);
+  } else if (unit == 0 && !is_tied()) {
     fsdp_.gather(embedding());
+  }
 }
 
-void TitanRun::after_backward(titan::Unit& unit) {
-  if (&unit == &head() && is_tied()) return;  // the embedding's gradient is not there yet
-  // Stages keep parameters, and sums of gradients, whole until their last backward is over.
-  if (has_stages()) return fsdp_.sum_up(unit);
-  fsdp_.release(unit);
-  fsdp_.reduce(unit);
+void TitanRun::after_backward(std::size_t unit) {
+  if (unit >= layers() && is_tied()) return;  // the embedding's gradient is not there yet
+  for (titan::Unit* each : reversed_groups(unit)) {
+    // Stages keep parameters, and sums of gradients, whole until their last backward is over.
+    if (has_stages())
+      fsdp_.sum_up(*each);
+    else
+      fsdp_.release(*each), fsdp_.reduce(*each);
+  }
 }
 
 void TitanRun::end_backward(const Slot& slot) {
@@ -284,24 +340,47 @@ Bytes TitanRun::kept_inputs() const {
   return kept;
 }
 
-/// Norms of all parameters travel together, over each axis that divides parameters.
+/// Norms of all parameters travel together, over each axis that divides parameters; those of experts that
+/// ranks divide travel by themselves. Source: torchtitan 0.3.0 distributed/utils.py clip_grad_norm_.
 void TitanRun::agree_on_norm() {
-  const Elements norms(static_cast<std::int64_t>(optimized_.size()));
-  const auto sum = [&](Over over) {
+  const auto sum = [&](std::int64_t norms, Over over) {
     if (over.ranks > 1)
-      state_.communicate(Operation::all_reduce, norms, parameter_size(in().training), "gradient norm", over);
+      state_.communicate(Operation::all_reduce, Elements(norms), parameter_size(in().training),
+                         "gradient norm", over);
   };
-  sum(layout().shard_ranks());
-  sum(Over(Group::tensor, layout().tensor));
-  if (has_stages())
-    state_.communicate(Operation::all_reduce, Elements(1), parameter_size(in().training), "gradient norm",
-                       Over(Group::pipeline, layout().pipeline));
+  std::int64_t of_experts = 0;
+  for (const titan::Unit& each : experts_) of_experts += std::ssize(each.members);
+  if (of_experts > 0 && layout().tensor == 1 && layout().replicate == 1) {
+    sum(of_experts, layout().shard_ranks());  // one mesh has both of their axes
+  } else if (of_experts > 0) {
+    const auto with_experts =
+        std::ranges::find_if(experts_, [](const titan::Unit& each) { return !each.members.empty(); });
+    sum(of_experts, with_experts->among);
+    sum(of_experts, Over(Group::expert, layout().expert));
+  }
+  const std::int64_t others = std::ssize(optimized_) - of_experts;
+  sum(others, layout().shard_ranks());
+  sum(others, Over(Group::tensor, layout().tensor));
+  if (has_stages()) sum(1, Over(Group::pipeline, layout().pipeline));
+}
+
+/// Biases of experts follow how many tokens each got. Source: torchtitan 0.3.0
+/// components/optimizer/optimizer.py register_moe_load_balancing_hook.
+void TitanRun::balance_experts() {
+  if (mixtures() == 0) return;
+  const Elements counts(mixtures() * in().model.shape.experts->experts);
+  const auto sum = [&](Over over) {
+    if (over.ranks > 1) state_.communicate(Operation::all_reduce, counts, kFp32, "tokens of experts", over);
+  };
+  if (titan::divides_experts(layout())) sum(Over(Group::tensor, layout().tensor));
+  sum(layout().gradient_ranks());
 }
 
 void TitanRun::step(bool first) {
   begins_step_ = true;
   agree_on_norm();
   clip_gradient_norm(device_, optimized_);
+  balance_experts();
   optimizer_step(device_, in().training, optimized_, first);
 }
 

@@ -34,12 +34,23 @@ class TitanRun {
   [[nodiscard]] bool has_stages() const { return layout().pipeline > 1; }
   [[nodiscard]] bool slices_loss() const { return options().loss_chunks > 0; }
   [[nodiscard]] bool is_tied() const { return in().model.shape.tied_embeddings; }
+  /// A tied weight is one parameter to FSDP.
+  [[nodiscard]] bool shares_tied() const { return zplan::shares_tied(options(), layout()); }
   [[nodiscard]] std::size_t layers() const { return in().model.inventory.layers.size(); }
   [[nodiscard]] titan::Unit& head() { return units_.back(); }
+  /// Parameters of unit `unit` in the groups that FSDP makes of them: experts that ranks divide are the
+  /// second group of their layer.
+  [[nodiscard]] std::vector<titan::Unit*> groups_of(std::size_t unit);
+  /// The same in the order of a backward.
+  [[nodiscard]] std::vector<titan::Unit*> reversed_groups(std::size_t unit);
   /// The unit that the embedding is in.
   [[nodiscard]] titan::Unit& embedding() { return is_tied() ? head() : units_[layers()]; }
 
   void add_units();
+  [[nodiscard]] titan::Unit& unit_of(const RankTensor& tensor);
+  [[nodiscard]] titan::Member member_of(std::size_t tensor) const;
+  void begin_step();
+  void gather_ahead(std::size_t unit);
   [[nodiscard]] bool is_next(const titan::Member& member) const;
   void make_tables();
   void make_receive_buffers();
@@ -51,14 +62,18 @@ class TitanRun {
   void end_slice();
   void end_loss();
   void before_backward(std::size_t unit);
-  void after_backward(titan::Unit& unit);
+  void after_backward(std::size_t unit);
   void agree_on_norm();
+  void balance_experts();
   [[nodiscard]] Bytes kept_inputs() const;
+  /// How many of the rank's layers are mixtures of experts.
+  [[nodiscard]] std::int64_t mixtures() const;
 
   RankState& state_;
   Device& device_;
   titan::Units fsdp_;
-  std::vector<titan::Unit> units_;  ///< the layers', the embedding's where it is apart, the head's
+  std::vector<titan::Unit> units_;    ///< the layers', the embedding's where it is apart, the head's
+  std::vector<titan::Unit> experts_;  ///< by layer, where ranks divide experts
   std::vector<OptimizerTensor> optimized_;
   Device::Block inputs_{-1};    ///< of the last micro-batch, which the step's variables keep
   std::int64_t slices_done_{};  ///< of the loss of this micro-batch

@@ -19,7 +19,7 @@ Units::Units(RankState& state)
     : state_(state),
       device_(state.device()),
       graded_(state.tensors().size()),
-      last_inputs_(static_cast<std::size_t>(layout().virtual_stages), Device::kNone) {}
+      last_inputs_(static_cast<std::size_t>(layout().virtual_stages)) {}
 
 void Units::shard(const Unit& unit) {
   for (const Member& each : unit.members)
@@ -31,31 +31,36 @@ void Units::shard(const Unit& unit) {
 void Units::gather(Unit& unit, int stream) {
   if (unit.is_pending || unit.is_whole || unit.members.empty()) return;
   unit.is_pending = true;
-  if (ranks() == 1) return;
+  const std::int64_t ranks = unit.among.ranks;
+  if (ranks == 1) return;
   Elements shards{};
   for (const Member& each : unit.members) shards += each.shard;
   Device::Block input = Device::kNone;
   if (stored() != computed())
     input = device_.allocate(Term::gathered_parameters, shards * computed(), stream);
-  unit.gathered = device_.allocate(Term::gathered_parameters, shards * computed() * ranks(), stream);
+  unit.gathered = device_.allocate(Term::gathered_parameters, shards * computed() * ranks, stream);
   device_.release(input);
   const Instant earliest = stream == kCompute ? state_.clock().computed() : copied_out_;
   unit.arrives =
-      state_.issue(earliest, Operation::all_gather, shards * ranks(), computed(), "layer weights", ranks());
+      state_.issue(earliest, Operation::all_gather, shards * ranks, computed(), "layer weights", unit.among);
 }
 
 void Units::copy_out(Unit& unit, bool in_forward) {
   if (!unit.is_pending) return;
   unit.is_pending = false, unit.is_whole = true;
-  if (ranks() == 1) return copy_alone(unit);
+  const std::int64_t ranks = unit.among.ranks;
+  if (ranks == 1) return copy_alone(unit);
   state_.wait(unit.arrives);
   Bytes copied{};
   if (in_forward) device_.release(last_gathered_);
+  std::vector<Device::Block> chunks;
   for (Member& each : unit.members) {
-    const Bytes whole = each.shard * computed() * ranks();
+    const Bytes whole = each.shard * computed() * ranks;
     each.whole = device_.allocate(Term::gathered_parameters, whole);
-    copied += whole;
+    if (each.is_by_width) chunks.push_back(device_.allocate(Term::gathered_parameters, whole));
+    copied += each.is_by_width ? whole * 2 : whole;
   }
+  device_.release(chunks);
   state_.clock().move(copied * 2);
   copied_out_ = state_.clock().computed();
   if (!in_forward) return device_.release(unit.gathered);
@@ -86,6 +91,11 @@ void Units::release(Unit& unit) {
 void Units::sum_up(Unit& unit) {
   for (Member& each : unit.members) {
     if (each.gradient == Device::kNone) continue;
+    if (each.summed == Device::kNone && computed() == kReduced) {
+      each.summed = std::exchange(each.gradient, Device::kNone);
+      device_.rename(each.summed, Term::fp32_gradients);
+      continue;
+    }
     if (each.summed == Device::kNone)
       each.summed = device_.allocate(Term::fp32_gradients, each.elements * kReduced);
     else
@@ -106,10 +116,28 @@ void Units::sum_replicated(const Unit& unit) {
                          Over(Group::tensor, layout().tensor));
 }
 
+/// Gradients of what is sharded along another dimension are copied chunk by chunk; the last one stays until
+/// the copies are reduced.
+void Units::put_chunks_together(Unit& unit) {
+  Device::Block last = Device::kNone;
+  for (Member& each : unit.members) {
+    if (!each.is_by_width || !has_gradient(each) || unit.among.ranks == 1) continue;
+    Device::Block& gradient = each.gradient != Device::kNone ? each.gradient : each.summed;
+    const bool is_summed = each.gradient == Device::kNone;
+    const Device::Block copy = device_.allocate(is_summed ? Term::fp32_gradients : Term::gradients,
+                                                each.elements * (is_summed ? kReduced : computed()));
+    device_.release(last);
+    last = std::exchange(gradient, copy);
+  }
+  device_.release(unit.kept_gradient);
+  unit.kept_gradient = last;
+}
+
 /// Source: _fsdp_collectives.py foreach_reduce, _fsdp_param_group.py post_backward.
 void Units::reduce(Unit& unit) {
   constexpr std::int64_t kIndexed = 2048;  // bytes that one entry of _chunk_cat's table stands for
   if (unit.members.empty()) return;
+  const std::int64_t ranks = unit.among.ranks;
   sum_replicated(unit);
   Elements shards{};
   std::int64_t entries = 2;
@@ -121,17 +149,21 @@ void Units::reduce(Unit& unit) {
     shards += each.shard;
     entries += share(each.shard * kReduced, kIndexed).value + 6;
   }
-  Device::Block& earlier = last_inputs_[unit.chunk];
-  device_.release(earlier);
+  std::vector<Device::Block>& earlier = last_inputs_[unit.chunk];
+  if (!unit.follows) {
+    state_.wait(reduced_);
+    device_.release(earlier);
+    earlier.clear();
+  }
   if (shards.value == 0) return;
   device_.release(unit.all_reduced);
-  Device::Block input = device_.allocate(Term::gradient_bucket, shards * kReduced * ranks());
+  put_chunks_together(unit);
+  const Device::Block input = device_.allocate(Term::gradient_bucket, shards * kReduced * ranks);
   device_.spike(Term::bucket_copy, Bytes(8) * entries);
-  state_.wait(reduced_);
-  state_.clock().move(shards * (kReduced + computed()) * ranks());
-  if (ranks() > 1)
-    reduced_ = state_.issue(state_.clock().computed(), Operation::reduce_scatter, shards * ranks(), kReduced,
-                            "gradients", ranks());
+  state_.clock().move(shards * (kReduced + computed()) * ranks);
+  if (ranks > 1)
+    reduced_ = state_.issue(state_.clock().computed(), Operation::reduce_scatter, shards * ranks, kReduced,
+                            "gradients", unit.among);
   // Python's loop variable holds the last gradient until the end.
   Device::Block* last = nullptr;
   for (Member& each : unit.members) {
@@ -139,12 +171,12 @@ void Units::reduce(Unit& unit) {
     if (last != nullptr) device_.release(*last);
     last = each.gradient != Device::kNone ? &each.gradient : &each.summed;
   }
-  if (ranks() == 1) device_.release(*last);
+  if (ranks == 1) device_.release(*last);
   Device::Block reduced = device_.allocate(Term::gradient_partition, shards * kReduced, kReduce);
-  if (ranks() == 1) device_.spike(Term::gradient_bucket, shards * kReduced, kReduce);
+  if (ranks == 1) device_.spike(Term::gradient_bucket, shards * kReduced, kReduce);
   if (layout().replicate > 1)
     reduced_ = state_.issue(reduced_, Operation::all_reduce, shards, kReduced, "gradients",
-                            layout().replicate, {}, ranks());
+                            layout().replicate, {}, layout().shard_ranks());
   if (stored() != kReduced) {
     const Device::Block cast = device_.allocate(Term::gradient_partition, shards * stored(),
                                                 layout().replicate > 1 ? kReplicate : kReduce);
@@ -158,7 +190,8 @@ void Units::reduce(Unit& unit) {
   else
     keep_or_release(unit, reduced);
   device_.release(*last);
-  earlier = input;
+  device_.release(unit.kept_gradient);
+  earlier.push_back(input);
 }
 
 /// What was all-reduced stays until the unit's next reduction, or until the last backward is over. Source:
@@ -173,13 +206,17 @@ void Units::zero_gradients(std::vector<Unit>& units) {
   for (Unit& each : units) {
     device_.release(each.reduced);
     each.reduced.clear();
+    for (const Member& member : each.members) graded_[member.tensor] = false;
   }
-  graded_.assign(graded_.size(), false);
 }
 
 void Units::end_backward(const std::vector<Unit*>& units) {
   state_.wait(reduced_);
-  for (Unit* each : units) device_.release(last_inputs_[each->chunk]), device_.release(each->all_reduced);
+  for (Unit* each : units) {
+    device_.release(last_inputs_[each->chunk]);
+    last_inputs_[each->chunk].clear();
+    device_.release(each->all_reduced);
+  }
 }
 
 }  // namespace zplan::titan

@@ -19,6 +19,7 @@ struct Member {
   Elements shard;              ///< on this rank, padded
   bool is_head{};              ///< the output head, by itself or tied to the embedding
   bool is_replicated{};        ///< among tensor-parallel ranks, each of which has gradients of its own tokens
+  bool is_by_width{};          ///< sharded along its second dimension: chunks are put together in copies
   Device::Block whole{-1};     ///< gathered
   Device::Block gradient{-1};  ///< of the whole parameter, as autograd leaves it
   Device::Block summed{-1};    ///< the same in the type of the reduction, of backwards that did not reduce
@@ -26,6 +27,8 @@ struct Member {
 
 struct Unit {
   std::vector<Member> members;
+  Over among{1};                       ///< the ranks that share one copy of its parameters
+  bool follows{};                      ///< the same layer's experts are reduced before it
   std::size_t chunk{};                 ///< of layers that it is of: FSDP has a root for each
   bool reshards{};                     ///< its parameters are released behind its forward
   bool is_pending{};                   ///< its all-gather was issued
@@ -34,7 +37,8 @@ struct Unit {
   Instant arrives;                     ///< when its all-gather is through
   std::vector<Device::Block> reduced;  ///< buffers that its shards' gradients are views of
 
-  Device::Block all_reduced{-1};  ///< by copies of what is sharded, beside what was made of it
+  Device::Block kept_gradient{-1};  ///< the last of those whose chunks were put together
+  Device::Block all_reduced{-1};    ///< by copies of what is sharded, beside what was made of it
 };
 
 /// Units moves the parameters and gradients of units.
@@ -42,7 +46,6 @@ class Units {
  public:
   explicit Units(RankState& state);
 
-  [[nodiscard]] std::int64_t ranks() const { return layout().shard_ranks(); }
   /// Allocates the shards of the unit's parameters.
   void shard(const Unit& unit);
   /// Issues the unit's all-gather. `stream`: where its memory is made.
@@ -69,6 +72,7 @@ class Units {
   [[nodiscard]] Bytes stored() const { return parameter_size(in().training); }
   [[nodiscard]] Bytes computed() const { return weight_size(in().training); }
   void copy_alone(Unit& unit);
+  void put_chunks_together(Unit& unit);
   void sum_replicated(const Unit& unit);
   void keep_or_release(Unit& unit, Device::Block reduced);
 
@@ -76,8 +80,8 @@ class Units {
   Device& device_;
   std::vector<bool> graded_;         ///< by tensor: its shard has a gradient
   Device::Block last_gathered_{-1};  ///< forward: kept until the next unit has copied out
-  /// By chunk of layers: the input of a reduction, kept until the next one's.
-  std::vector<Device::Block> last_inputs_;
+  /// By chunk of layers: inputs of reductions, kept until the next unit's.
+  std::vector<std::vector<Device::Block>> last_inputs_;
   Instant copied_out_;  ///< when the last unit has been
   Instant reduced_;     ///< when the last reduction is through
 };
