@@ -70,11 +70,31 @@ void set_megatron(Options& o, const std::string& text) {
     set_megatron_argument(options, "--megatron", each);
 }
 
+/// Takes the schedule that an option of its own names, beside other settings. Throws InputError where
+/// --torchtitan names another.
+void take_schedule(Options& o) {
+  TitanOptions& options = o.space.torchtitan;
+  if (!o.pipeline_schedule || options.schedule == *o.pipeline_schedule) return;
+  if (options.schedule != TitanOptions{}.schedule)
+    throw InputError("--pipeline-schedule", in_quotes(std::string(to_name(*o.pipeline_schedule))),
+                     fmt::format("accepted: {}, which --torchtitan names, or --torchtitan without it",
+                                 to_name(options.schedule)));
+  options.schedule = *o.pipeline_schedule;
+}
+
 void set_torchtitan(Options& o, const std::string& text) {
   TitanOptions& options = o.space.torchtitan = {};
-  if (text == "none") return;
-  for (const std::string& each : parse_list("--torchtitan", text))
-    set_titan_argument(options, "--torchtitan", each);
+  if (text != "none")
+    for (const std::string& each : parse_list("--torchtitan", text))
+      set_titan_argument(options, "--torchtitan", each);
+  take_schedule(o);
+}
+
+void set_pipeline_schedule(Options& o, const std::string& text) {
+  const auto schedule = parse_name<PipelineSchedule>("--pipeline-schedule", text);
+  if (o.pipeline_schedule) o.space.torchtitan.schedule = schedule;  // the last one given counts
+  o.pipeline_schedule = schedule;
+  take_schedule(o);
 }
 
 void set_units(Options& o, const std::string& text) {
@@ -515,6 +535,9 @@ const std::vector<OptionSpec>& option_table() {
        "settings of torchtitan, by the last part of its own names: NAME, or NAME=VALUE; none: its own "
        "defaults (docs/torchtitan.md) [none]",
        special(OptionKind::text, set_torchtitan, possible_words(titan_arguments())), kTorchtitanAlone},
+      {"--pipeline-schedule", "NAME", kSearch, kPlans | search | fit | check, "Pipeline schedule",
+       "schedule of the pipeline's stages (torchtitan), by the name of torch's class [1F1B]",
+       special(OptionKind::word, set_pipeline_schedule, all_names<PipelineSchedule>()), kTorchtitanAlone},
       {"--sp", "LIST", kSearch, kPlans | search | fit | check | lint, "Sequence parallel",
        "sequence-parallel degrees to consider (Ulysses: of DeepSpeed, or of ms-swift), such as 1,8 [1]",
        integers(space(&SearchSpace::sequence_parallel), 1, kMostDegree, kDegrees)},
@@ -522,8 +545,9 @@ const std::vector<OptionSpec>& option_table() {
        "context-parallel degrees to consider (ring attention with FSDP2), such as 1,8 [1]",
        integers(space(&SearchSpace::context_parallel), 1, kMostDegree, kDegrees)},
       {"--ep", "LIST", kSearch, kPlans | search | fit | check, "Expert parallel",
-       "expert-parallel degrees to consider (DeepSpeed AutoEP, Megatron-Core), such as 1,8 [1; under "
-       "Megatron-Core 1, a node and all GPUs of a stage]",
+       "expert-parallel degrees to consider (DeepSpeed AutoEP, Megatron-Core, torchtitan), such as 1,8 [1; "
+       "under "
+       "the latter two 1, a node and all GPUs of a stage]",
        integers(space(&SearchSpace::expert_parallel), 1, kMostDegree, kDegrees)},
       {"--etp", "LIST", kSearch, kPlans | search | fit | check, "Expert tensor parallel",
        "degrees of tensor parallelism within experts to consider (Megatron-Core), such as 1,2 [1]",

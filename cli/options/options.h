@@ -106,6 +106,7 @@ struct Options {
   Training training;
   std::vector<Framework> frameworks;  ///< that a search compares; empty: not given
   SearchSpace space;
+  std::optional<PipelineSchedule> pipeline_schedule;  ///< of torchtitan, by its own option
   Headroom headroom;
   ByteUnit unit{ByteUnit::gib};
   Budget budget;

@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 1> kOfStages{"--ds-config"};
 /// Options of frameworks with pipeline stages, of Megatron-Core alone and of torchtitan alone.
 constexpr std::array<std::string_view, 2> kOfPipelines{"--pp", "--vpp"};
 constexpr std::array<std::string_view, 2> kOfMegatron{"--etp", "--megatron"};
-constexpr std::array<std::string_view, 1> kOfTorchtitan{"--torchtitan"};
+constexpr std::array<std::string_view, 2> kOfTorchtitan{"--torchtitan", "--pipeline-schedule"};
 /// Options that a search decides.
 constexpr std::array<std::string_view, 7> kSearched{
     "--framework", "--zero", "--offload", "--ds-config", "--checkpointing", "--micro-batch", "--grad-accum"};

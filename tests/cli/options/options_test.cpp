@@ -203,6 +203,18 @@ TEST(Options, EqualSignsAndOrderDoNotMatter) {
   EXPECT_THAT(o.words, ElementsAre("zero3", "tp2+zero1"));
 }
 
+TEST(Options, APipelinesScheduleStandsBesideOtherSettings) {
+  const std::string line = "plan --framework torchtitan --pipeline-schedule GPipe --torchtitan num_chunks=0";
+  const TitanOptions titan = parsed(line).space.torchtitan;
+  EXPECT_EQ(titan.schedule, PipelineSchedule::gpipe);
+  EXPECT_EQ(titan.loss_chunks, 0);
+  EXPECT_EQ(parsed(line + " --pipeline-schedule LoopedBFS").space.torchtitan.schedule,
+            PipelineSchedule::looped_breadth_first);
+  EXPECT_THROW(parsed(line + " --torchtitan pipeline_parallel_schedule=LoopedBFS"), InputError);
+  EXPECT_THROW(parsed("plan --torchtitan pipeline_parallel_schedule=LoopedBFS --pipeline-schedule GPipe"),
+               InputError);
+}
+
 TEST(Options, HardwareHasCommandsOfTwoWords) {
   const Options o = parsed("hardware compare h100 a100 --model 8B --gpus 4");
   EXPECT_EQ(o.command, Command::hardware_compare);
