@@ -143,16 +143,17 @@ MemoryPlan plan_of(const RunResult& run, const RunInputs& inputs, const Cluster&
 }  // namespace
 
 std::vector<std::int64_t> communicators(const Strategy& s, std::int64_t gpus_per_node) {
-  if (s.layout.replicate > 1) return {s.layout.shard, s.layout.replicate};
+  const bool is_hybrid = s.layout.replicate > 1;
   const std::int64_t world = s.layout.world();
   std::vector<std::int64_t> groups{world};
-  if (s.layout.data_ranks() > 1) groups.push_back(s.layout.tensor);
-  if (s.layout.token_ranks() > 1) groups.push_back(s.layout.token_ranks());
+  if (is_hybrid) groups = {s.layout.shard, s.layout.replicate};
+  if (!is_hybrid && s.layout.data_ranks() > 1) groups.push_back(s.layout.tensor);
+  if (!is_hybrid && s.layout.token_ranks() > 1) groups.push_back(s.layout.token_ranks());
   if (s.experts.enabled) {
     groups.push_back(s.layout.expert);
     groups.push_back(process_group(s.layout, Group::expert_data).size);
   }
-  if (s.zero_stage < 3) return groups;
+  if (is_hybrid || s.zero_stage < 3) return groups;
   groups.push_back(s.zero.secondary_partition);
   if (quantizes_gradients(s, gpus_per_node)) {
     groups.push_back(gpus_per_node);

@@ -30,7 +30,10 @@ StepSchedule repeated(const StepSchedule& schedule, std::int64_t passes, std::in
     for (Round round : schedule.rounds) {
       const bool steps = round.slots.front().kind == Kind::step;
       if (steps && pass + 1 < passes) continue;
-      for (Slot& slot : round.slots) slot.micro_batch += steps ? 0 : pass * micro_batches;
+      for (Slot& slot : round.slots) {
+        slot.micro_batch += steps ? 0 : pass * micro_batches;
+        slot.last = slot.last && pass + 1 == passes;
+      }
       all.rounds.push_back(std::move(round));
     }
   return all;

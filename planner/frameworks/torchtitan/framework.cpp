@@ -194,6 +194,12 @@ void check_pipeline(const Model& model, const Strategy& s, Reasons& reasons) {
         local, s.micro_batch_size, samples));
     return;
   }
+  constexpr std::int64_t kMostPasses = 64;  // each is simulated
+  if (titan::passes_of_step(s) > kMostPasses)
+    reasons.push_back(
+        fmt::format("{} passes of local_batch_size {} in a step are more than the {} that are "
+                    "planned",
+                    titan::passes_of_step(s), local, kMostPasses));
   const std::int64_t micro_batches = titan::micro_batches_of_pass(s);
   if (model.shape.tied_embeddings) reasons.emplace_back("weight tying is not supported with pipeline stages");
   const std::int64_t parts = stages * chunks,

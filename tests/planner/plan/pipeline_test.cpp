@@ -62,6 +62,12 @@ TEST(StepSchedules, AccumulateGradients) {
   EXPECT_EQ(accumulate_gradients(5).rounds.size(), accumulate_gradients(5000).rounds.size());
 }
 
+TEST(StepSchedules, RepeatPassesBeforeTheOptimizerStep) {
+  EXPECT_EQ(passes(repeated(accumulate_gradients(2), 2, 2)), "F0 B0 F1 B1 F2 B2 F3 B3! step");
+  EXPECT_EQ(passes(repeated(one_forward_one_backward(0, 2, 2), 2, 2)), "F0 F1 B0 B1 F2 F3 B2 B3! step");
+  EXPECT_EQ(repeated(accumulate_gradients(2), 1, 2), accumulate_gradients(2));
+}
+
 TEST(StepSchedules, AccumulateLengths) {
   EXPECT_EQ(passes(accumulate_lengths(4, 2)), "F0 B0 F1 B1! step F0 B0 F1 B1! step");
   EXPECT_EQ(passes(accumulate_lengths(3, 2)), "F0 B0 F1 B1! step F0 B0! step");
