@@ -117,6 +117,7 @@ class _OfPlanSearchHardwareCompareFitCheck(TypedDict, total=False):
     vpp: Integers
     megatron: str
     torchtitan: str
+    pipeline_schedule: str
     cp: Integers
     ep: Integers
     etp: Integers
