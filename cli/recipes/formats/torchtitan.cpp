@@ -33,6 +33,8 @@ constexpr std::array kFlavors{std::pair{"llama3 8B"sv, "meta-llama/Llama-3.1-8B"
                               std::pair{"qwen3 32B"sv, "Qwen/Qwen3-32B"sv},
                               std::pair{"qwen3 30B-A3B"sv, "Qwen/Qwen3-30B-A3B"sv},
                               std::pair{"qwen3 235B-A22B"sv, "Qwen/Qwen3-235B-A22B"sv},
+                              std::pair{"deepseek_v3 16B"sv, "deepseek-ai/DeepSeek-V2-Lite"sv},
+                              std::pair{"deepseek_v3 236B"sv, "deepseek-ai/DeepSeek-V2"sv},
                               std::pair{"deepseek_v3 671B"sv, "deepseek-ai/DeepSeek-V3"sv},
                               std::pair{"llama4 17bx16e"sv, "meta-llama/Llama-4-Scout-17B-16E"sv},
                               std::pair{"llama4 17bx128e"sv, "meta-llama/Llama-4-Maverick-17B-128E"sv}};
@@ -64,9 +66,11 @@ RecipeOptions model(const RecipePlace& place) {
       "accepted: 8B, 70B or 405B of llama3; 0.6B to 32B of qwen3; any other with --model beside --recipe");
 }
 
-/// FlexAttention is planned as such. Layers of scaled_dot_product_attention save what those of varlen do.
+/// FlexAttention is planned as such: flavors of DeepSeek run it under any name. Layers of
+/// scaled_dot_product_attention save what those of varlen do.
 RecipeOptions attention(const RecipePlace& place) {
-  const bool is_flex = place.scalar().find("_flex") != std::string::npos;
+  const bool is_flex =
+      place.scalar().find("_flex") != std::string::npos || flavor_of(place).starts_with("deepseek_v3 ");
   return {{"--torchtitan", is_flex ? "attn_backend=flex" : "attn_backend=varlen"}};
 }
 
@@ -194,11 +198,6 @@ RecipeOptions compiled(const RecipePlace& place) {
   return {};
 }
 
-RecipeOptions reduced_gather(const RecipePlace& place) {
-  if (place.scalar() != "bfloat16") place.not_planned("parameters gathered in fp32 are planned in bf16");
-  return {};
-}
-
 RecipeOptions converters(const RecipePlace& place) {
   for (const RecipeValue& each : place.value.items)
     place.not_planned(fmt::format("{}: the plan computes in bf16", each.text));
@@ -222,7 +221,7 @@ std::vector<RecipeRow> rows() {
        "--no-master-weights",
        as_word,
        {{"float32", ""}, {"bfloat16", "--no-master-weights"}}},
-      {"training.mixed_precision_param", "", reduced_gather},
+      {"training.mixed_precision_param", "--precision", as_word, {{"bfloat16", ""}, {"float32", "fp32"}}},
       {"training.enable_cpu_offload", "--offload", as_word, {{"true", "all"}, {"false", "none"}}},
       {"training.compile", "", compiled},
       {"compile.enable", "", compiled},
