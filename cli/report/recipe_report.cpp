@@ -453,20 +453,22 @@ void write_recipe(const Report& report, std::ostream& out, std::ostream& err) {
         report.found == nullptr ? "; zplan search divides the samples of a step otherwise" : "");
     return;
   }
-  if (!made->config_file.empty() && file == "-") {
-    err << fmt::format("zplan: {} is not written, --recipe-out FILE writes it beside the file\n",
-                       printable(made->config_file));
-  } else if (!made->config_file.empty()) {
-    write_unnamed_file(made->config_file, made->config, "--recipe-out");
-    err << fmt::format("zplan: wrote {}\n", printable(made->config_file));
-  }
-  if (file == "-")
+  const std::string& config = made->config_file;
+  if (file == "-") {
+    if (!config.empty())
+      err << fmt::format("zplan: {} is not written, --recipe-out FILE writes it beside the file\n",
+                         printable(config));
     out << made->text;
-  else
-    write_file(file, made->text, "--recipe-out");
-  if (file != "-")
+  } else {
+    if (config.empty()) {
+      write_file(file, made->text, "--recipe-out");
+    } else {
+      write_files({file, made->text}, {config, made->config}, "--recipe-out");
+      err << fmt::format("zplan: wrote {}\n", printable(config));
+    }
     err << fmt::format("zplan: wrote {}{}\n", printable(file),
                        made->changes.empty() ? ": nothing to change" : ", changed:");
+  }
   for (const std::string& each : made->changes) err << fmt::format("  {}\n", printable(each));
   for (const std::string& each : made->notes) err << fmt::format("  {}\n", printable(each));
 }

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "models/base/error.h"
 #include "models/base/json_reader.h"
@@ -114,36 +115,75 @@ void write_through(const std::string& path, const std::string& text, std::string
   if (failed != 0) fail(option, path, std::strerror(failed));
 }
 
+/// A file that is written beside the one that it will replace. Of devices and pipes, which renaming would
+/// replace, the text is kept until then.
+class NewFile {
+ public:
+  NewFile(const std::string& path, const std::string& text, std::string_view option,
+          const std::string& permissions_of)
+      : path_(path), text_(text), option_(option) {
+    std::error_code error;
+    if (fs::is_directory(path, error)) fail(option, path, "it is a folder");
+    if (is_of_kernel(path) || (fs::exists(path, error) && !fs::is_regular_file(path, error))) return;
+    target_ = replaced_file(path, option);
+    constexpr std::string_view kEnding = ".tmp";
+    std::string temporary = target_.string() + ".XXXXXX" + std::string(kEnding);
+    const int file = ::mkostemps(temporary.data(), static_cast<int>(kEnding.size()), O_CLOEXEC);
+    if (file < 0) fail(option, path, std::strerror(errno));
+    const bool kept = ::fchmod(file, permissions(target_, permissions_of)) == 0;
+    int failed = kept ? 0 : errno;
+    if (const int unwritten = write_all(file, text); failed == 0) failed = unwritten;
+    if (failed != 0) {
+      fs::remove(temporary, error);
+      fail(option, path, std::strerror(failed));
+    }
+    temporary_ = std::move(temporary);
+  }
+  ~NewFile() {
+    std::error_code error;
+    if (!temporary_.empty()) fs::remove(temporary_, error);
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  void replace() {
+    if (target_.empty()) return write_through(path_, text_, option_);
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail(option_, path_, std::strerror(errno));
+    temporary_.clear();
+  }
+
+ private:
+  const std::string& path_;
+  const std::string& text_;
+  std::string_view option_;
+  fs::path target_;  ///< empty: a device or a pipe
+  std::string temporary_;
+};
+
 }  // namespace
 
 void write_file(const std::string& path, const std::string& text, std::string_view option,
                 const std::string& permissions_of) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) fail(option, path, "it is a folder");
-  if (is_of_kernel(path) || (fs::exists(path, error) && !fs::is_regular_file(path, error)))
-    return write_through(path, text, option);
-  const fs::path target = replaced_file(path, option);
   const HeldSignals held;
-  constexpr std::string_view kEnding = ".tmp";
-  std::string temporary = target.string() + ".XXXXXX" + std::string(kEnding);
-  const int file = ::mkostemps(temporary.data(), static_cast<int>(kEnding.size()), O_CLOEXEC);
-  if (file < 0) fail(option, path, std::strerror(errno));
-  const bool kept = ::fchmod(file, permissions(target, permissions_of)) == 0;
-  int failed = kept ? 0 : errno;
-  if (const int unwritten = write_all(file, text); failed == 0) failed = unwritten;
-  if (failed == 0 && ::rename(temporary.c_str(), target.c_str()) != 0) failed = errno;
-  if (failed == 0) return;
-  fs::remove(temporary, error);
-  fail(option, path, std::strerror(failed));
+  NewFile(path, text, option, permissions_of).replace();
 }
 
-void write_unnamed_file(const std::string& path, const std::string& text, std::string_view option) {
+void write_files(const FileText& named, const FileText& unnamed, std::string_view option) {
   std::error_code error;
-  const fs::file_status there = fs::symlink_status(path, error);
-  if (fs::exists(there) && (!fs::is_regular_file(there) || read_file(path) != text))
-    throw InputError(std::string(option), fmt::format("{} is there with another text", in_quotes(path)),
+  const fs::file_status there = fs::symlink_status(unnamed.path, error);
+  if (fs::exists(there) && (!fs::is_regular_file(there) || read_file(unnamed.path) != unnamed.text))
+    throw InputError(std::string(option),
+                     fmt::format("{} is there with another text", in_quotes(unnamed.path)),
                      "accepted: without that file");
-  write_file(path, text, option);
+  const HeldSignals held;
+  NewFile first(unnamed.path, unnamed.text, option, {}), second(named.path, named.text, option, {});
+  first.replace();
+  try {
+    second.replace();
+  } catch (const InputError&) {
+    if (!fs::exists(there)) fs::remove(unnamed.path, error);
+    throw;
+  }
 }
 
 TemporaryFile::TemporaryFile() : path_((std::filesystem::temp_directory_path() / "zplan-XXXXXX").string()) {

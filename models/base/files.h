@@ -12,9 +12,13 @@ namespace zplan {
 void write_file(const std::string& path, const std::string& text, std::string_view option,
                 const std::string& permissions_of = {});
 
-/// Writes a file whose name nobody gave. Throws InputError, which names `option`, where it is there with
-/// another text.
-void write_unnamed_file(const std::string& path, const std::string& text, std::string_view option);
+struct FileText {
+  std::string path, text;
+};
+
+/// Writes two files as write_file does, or neither. Nobody gave the name of `unnamed`: throws InputError,
+/// which names `option`, where it is there with another text.
+void write_files(const FileText& named, const FileText& unnamed, std::string_view option);
 
 /// An empty file in the system's temporary folder, removed with this.
 class TemporaryFile {

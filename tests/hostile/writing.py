@@ -66,6 +66,9 @@ WRITING = [
            made=linked("new.ds_config.json", "victim"), says="new.ds_config.json"),
     Attack("a recipe to stdout", "--recipe r.yaml $CARDS --zero 3 --recipe-out -", {"r.yaml": FACTORY, "r.ds_config.json": "MINE"}, status=PLANNED,
            says="is not written"),
+    Attack("a recipe that cannot be written, and its config", "--recipe r.yaml $CARDS --zero 3 --recipe-out a", {"r.yaml": FACTORY, "a/x": ""},
+           says="it is a folder"),
+    Attack("a recipe on a full device, and its config", "--recipe r.yaml $CARDS --zero 3 --recipe-out /dev/full", {"r.yaml": FACTORY}, says="/dev/full"),
     Attack("a guessed temporary file", PLAN + " --emit d.json", {"victim": "MINE"}, status=PLANNED, changes=("d.json",),
            made=lambda folder: [os.symlink("victim", f"{folder}/d.json.{pid}.tmp") for pid in range(os.getpid(), os.getpid() + 300)]),
 ]

@@ -187,11 +187,32 @@ TEST_F(Writing, GoesThroughLinksThatLeadNowhereYet) {
 }
 
 TEST_F(Writing, ANameThatNobodyGaveReplacesNothing) {
-  write_unnamed_file(path("a"), "1", "--recipe-out");
-  write_unnamed_file(path("a"), "1", "--recipe-out");
-  EXPECT_THAT(message_of([&] { write_unnamed_file(path("a"), "2", "--recipe-out"); }),
+  write_files({path("new"), "1"}, {path("a"), "1"}, "--recipe-out");
+  write_files({path("new"), "2"}, {path("a"), "1"}, "--recipe-out");
+  EXPECT_THAT(message_of([&] {
+                write_files({path("new"), "3"}, {path("a"), "2"}, "--recipe-out");
+              }),
               HasSubstr("is there with another text"));
   EXPECT_EQ(read_file(path("a")), "1");
+  EXPECT_EQ(read_file(path("new")), "2");
+  EXPECT_EQ(files(), 2U);
+}
+
+TEST_F(Writing, TwoFilesAreWrittenOrNeither) {
+  std::filesystem::create_directory(path("folder"));
+  for (const std::string& bad : {path("folder"), path("no/folder"), std::string("/dev/full")}) {
+    EXPECT_THAT(message_of([&] {
+                  write_files({bad, "1"}, {path("a"), "1"}, "--recipe-out");
+                }),
+                HasSubstr("cannot be written"));
+    EXPECT_EQ(files(), 1U) << bad;
+  }
+  write_files({path("new"), "1"}, {path("a"), "1"}, "--recipe-out");
+  EXPECT_THAT(message_of([&] {
+                write_files({"/dev/full", "1"}, {path("a"), "1"}, "--recipe-out");
+              }),
+              HasSubstr("No space left"));
+  EXPECT_EQ(read_file(path("a")), "1") << "it was there before";
 }
 
 TEST(Files, ThatCannotBeReadAreNamed) {
