@@ -84,8 +84,8 @@ class MemoryControl final : public Control {
 /// the others throw ReportedByAnother. If rank 0 is gone, each rank says so itself.
 class FileControl final : public Control {
  public:
-  /// Meets the other ranks in `folder`, which rank 0 creates and removes. Throws InputError if the folder
-  /// cannot be written; BenchError, which names file and missing ranks, if ranks do not come within
+  /// Meets the other ranks in `folder`, which the first creates for its user alone and rank 0 removes. Throws
+  /// InputError if the folder cannot be written, or if another user made it or may write to it; BenchError, which names file and missing ranks, if ranks do not come within
   /// `timeout`.
   FileControl(const Place& place, std::string folder, Seconds timeout);
   ~FileControl() override;

@@ -1,9 +1,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <random>
 #include <sstream>
@@ -84,12 +88,43 @@ std::string joined(const std::vector<std::string>& texts) {
   return head + "\n" + body;
 }
 
-std::vector<std::string> parted(const std::string& text) {
+/// Throws BenchError where the text is not that of `count` ranks.
+std::vector<std::string> parted(const std::string& text, std::size_t count) {
   std::size_t at = text.find('\n') + 1;
   std::istringstream sizes(text.substr(0, at));
   std::vector<std::string> texts;
-  for (std::size_t size = 0; sizes >> size; at += size) texts.push_back(text.substr(at, size));
+  for (std::size_t size = 0; sizes >> size && size <= text.size() - at; at += size)
+    texts.push_back(text.substr(at, size));
+  if (texts.size() != count || at != text.size())
+    throw BenchError(fmt::format("a file of {} ranks' texts was changed by another program", count));
   return texts;
+}
+
+[[noreturn]] void refuse(const std::string& folder, const std::string& reason) {
+  throw InputError(std::string(kOption), fmt::format("{} {}", in_quotes(folder), reason),
+                   "accepted: a folder that can be written, on a disk that all hosts share");
+}
+
+/// Makes the folder for this user alone. Throws InputError for one that others made or may write to: their
+/// texts would belong to the run, and rank 0 removes what is in it. Root's files may belong to another user
+/// on a shared disk, so the folder's owner is compared with a new file's.
+void make_private(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder.parent_path(), error);
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    refuse(folder, fmt::format("cannot be created: {}", std::strerror(errno)));
+  struct stat there {
+  }, probe{};
+  if (::lstat(folder.c_str(), &there) != 0 || !S_ISDIR(there.st_mode))
+    refuse(folder, "is there and is no folder");
+  if ((there.st_mode & 0022U) != 0) refuse(folder, "can be written by other users");
+  std::string name = folder / "probe.XXXXXX.tmp";
+  const int file = ::mkstemps(name.data(), 4);
+  if (file < 0) refuse(folder, fmt::format("cannot be written: {}", std::strerror(errno)));
+  const bool known = ::fstat(file, &probe) == 0;
+  ::close(file);
+  ::unlink(name.c_str());
+  if (!known || probe.st_uid != there.st_uid) refuse(folder, "belongs to another user");
 }
 
 }  // namespace
@@ -107,12 +142,7 @@ FileControl::FileControl(const Place& place, std::string folder, Seconds timeout
       mine_(random_number()),
       peers_(static_cast<std::size_t>(place.size)) {
   if (size() == 1) return;
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  if (error)
-    throw InputError(std::string(kOption),
-                     fmt::format("{} cannot be created: {}", in_quotes(folder_), error.message()),
-                     "accepted: a folder that can be written, on a disk that all hosts share");
+  make_private(folder_);
   rank() == 0 ? invite() : join();
 }
 
@@ -250,7 +280,7 @@ std::vector<std::string> FileControl::gather(const std::string& mine) {
     previous_ = all;
   } else {
     put(own, mine);
-    texts = parted(await(all));
+    texts = parted(await(all), peers_.size());
     erase(own);
   }
   ++call_;
@@ -384,7 +414,7 @@ void FileControl::put(const std::string& name, const std::string& text) const {
 
 /// Returns the text of a file, nothing if it is not there or was replaced while it was read.
 std::optional<std::string> FileControl::get(const std::string& name) const {
-  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;  // results of thousands of ranks
   try {
     return read_file(path(name), kMost);
   } catch (const InputError&) {

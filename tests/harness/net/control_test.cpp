@@ -62,6 +62,7 @@ class Folder {
   [[nodiscard]] fs::path path(const std::string& name = "run") const { return path_ / name; }
   void write(const std::string& name, const std::string& text) const {
     fs::create_directories(path());
+    fs::permissions(path(), fs::perms::owner_all);
     std::ofstream(path() / name) << text;
   }
 
@@ -322,6 +323,50 @@ TEST(Meeting, AFolderThatCannotBeWrittenIsNamed) {
   const std::string path = (folder.path() / "file" / "run").string();
   EXPECT_THAT(outcome_of([&] { FileControl(place_of(1, 2), path, Seconds(60)).barrier(); }),
               StartsWith("InputError: --meet: \"" + path + "\" cannot be created: "));
+}
+
+TEST(Meeting, OtherUsersCannotJoinOrHaveFilesRemoved) {
+  const Folder folder;
+  fs::create_directories(folder.path("open"));
+  fs::permissions(folder.path("open"), fs::perms::all);
+  folder.write("mine", "MINE");
+  fs::create_directory_symlink(folder.path(), folder.path("link"));
+  const auto meet = [&](const std::string& name) {
+    return outcome_of([&, name] { FileControl(place_of(0, 2), folder.path(name), Seconds(0.1)).barrier(); });
+  };
+  EXPECT_THAT(meet("open"), HasSubstr("can be written by other users; accepted: a folder"));
+  EXPECT_THAT(meet("link"), HasSubstr("is there and is no folder"));
+  EXPECT_TRUE(fs::exists(folder.path() / "mine"));
+  EXPECT_THAT(meet("new"), HasSubstr("start every rank"));
+}
+
+TEST(Meeting, TheFolderIsOfItsUserAlone) {
+  const Folder folder;
+  fs::perms seen{};
+  const auto first = [&] {
+    FileControl control(place_of(0, 2), folder.path(), Seconds(60));
+    seen = fs::status(folder.path()).permissions();
+    control.barrier();
+  };
+  EXPECT_THAT(outcomes_of({first, meets(folder, place_of(1, 2))}), Each(""));
+  EXPECT_EQ(seen, fs::perms::owner_all);
+}
+
+TEST(Meeting, AFileThatAnotherProgramChangedEndsTheRun) {
+  const Folder folder;
+  const auto forged = [&](const std::string& all) {
+    fs::remove_all(folder.path());
+    return outcomes_of({meets(folder, place_of(1, 2)), [&] {
+                          std::string hello;
+                          while (!std::getline(std::ifstream(folder.path() / "hello.1"), hello))
+                            std::this_thread::sleep_for(1ms);
+                          folder.write("dead.call0.all", all);
+                          folder.write("new", "dead 0 2 41 h\n" + hello + "\n");
+                          fs::rename(folder.path() / "new", folder.path() / "welcome");
+                        }})[0];
+  };
+  for (const char* all : {"", "1 99999999999 \nx", "1 1 1 \nxyz", "1 1 \nxyz"})
+    EXPECT_THAT(forged(all), HasSubstr("was changed by another program")) << all;
 }
 
 TEST(Meeting, ARankWhoseProcessIsGoneIsNoticed) {
