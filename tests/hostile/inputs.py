@@ -96,6 +96,41 @@ def deep(kind, count=200000):
     return (kind[0] * count) + (kind[1] * count)
 
 
+TITAN = '[model]\nname = "llama3"\nflavor = "8B"\n[training]\nlocal_batch_size = 1\nseq_len = 2048\n'
+
+
+def toml(name, text, says="", status=(BAD_INPUT,), **more):
+    return Attack(name, "--recipe r.toml $CARDS", {"r.toml": text}, says=says, status=status, **more)
+
+
+EITHER = PLANNED + (BAD_INPUT,)
+TOML = [
+    toml("lists in lists", TITAN + "a = " + deep("[]"), "r.toml:7"),
+    toml("tables in tables", TITAN + "a = " + "{a = " * 100000 + "1" + "}" * 100000, "r.toml:7"),
+    toml("tables in lists", TITAN + "a = " + "[{a = " * 60 + "1" + "}]" * 60, "too many levels"),
+    toml("a key of 200,000 parts", TITAN + "a." * 200000 + "a = 1\n", "r.toml:7: a key of too many parts"),
+    toml("a table of 200,000 parts", TITAN + "[" + "a." * 200000 + "a]\n", "r.toml:7: a key of too many parts"),
+    toml("quoted parts, with blanks", TITAN + '"a" . ' * 100000 + "a = 1\n", "a key of too many parts"),
+    toml("many parts in a text and in a comment", TITAN.replace("8B", "8" + "." * 100) + "# " + "a." * 100 + "\n", "", EITHER),
+    toml("90,000 values in a line", TITAN + "a = [" + "1.5, " * 90000 + "]\n", "", EITHER),
+    toml("90,000 keys in a line", TITAN + "a = {" + ", ".join(f"é{i} = 1" for i in range(90000)) + "}\n", "", EITHER, seconds=2),
+    toml("a million values", TITAN + "a = [" + "1, " * 1000000 + "]\n", "too many values", mebibytes=700, seconds=4),
+    toml("a key twice", TITAN + "seq_len = 1\n", "r.toml:7"),
+    toml("a table twice", TITAN + "[training]\nsteps = 1\n", "r.toml:7"),
+    toml("text behind a NUL", TITAN + "\0garbage{{{", "r.toml:7"),
+    toml("a byte order mark", b"\xef\xbb\xbf" + TITAN.replace("[model]\n", "model.converters = [true, 1]\n[model]\n").encode(), "", EITHER),
+    toml("UTF-16", TITAN.encode("utf-16"), "r.toml"),
+    toml("bytes that are no UTF-8", TITAN.encode() + b'a = "\xff\xfe"\n', "r.toml:7"),
+    toml("a quote that does not end", TITAN + 'a = """' + "x\n" * 200000, "r.toml"),
+    toml("a number beyond 64 bits", TITAN.replace("2048", "9" * 1000), "r.toml:6"),
+    toml("a batch of 2^63 - 1", TITAN.replace("batch_size = 1", "batch_size = 9223372036854775807"), "batch_size"),
+    toml("a date for a number", TITAN.replace("2048", "1979-05-27T07:32:00Z"), "seq_len"),
+    toml("infinity for a number", TITAN.replace("2048", "inf"), "seq_len"),
+    toml("a file of 20 MB", TITAN + "# x\n" * 5000000, "16 MiB|larger"),
+    toml("an empty file", "", "r.toml"),
+]
+
+
 JSON = [
     config("lists in lists", '{"a":' + deep("[]") + "}", "64 levels"),
     config("objects in objects", '{"a":' * 200000 + "1" + "}" * 200000, "64 levels"),
@@ -298,4 +333,4 @@ LOG = [
     log("NUL and bytes of no text", b"Max_MA \0\xff\xfe Max_CA \x1b[31m" * 1000, ""),
     log("figures beyond any number", "MA 1e999 GB  Max_MA 1e999 GB  CA 1e999 GB  Max_CA 999999999999999999999 GB\n", ""),
 ]
-GROUPS = {"YAML": YAML, "config.json": JSON, "ds_config": LINT, "kinds of files": KINDS, "shell": SHELL, "snapshot": SNAPSHOT, "log": LOG}
+GROUPS = {"YAML": YAML, "TOML": TOML, "config.json": JSON, "ds_config": LINT, "kinds of files": KINDS, "shell": SHELL, "snapshot": SNAPSHOT, "log": LOG}

@@ -112,5 +112,26 @@ TEST(TorchtitanConfigs, AreWrittenBack) {
   EXPECT_EQ(again.at("plans").at(0).at("strategy").at("micro_batch_size"), 2);
 }
 
+// toml++ is not given what it does not stand.
+TEST(TorchtitanConfigs, RefuseWhatTomlParsersFailAt) {
+  std::string dots;
+  for (int i = 0; i < 20; ++i) dots += "a.";
+  for (const std::string& each :
+       {dots + "a = 1\n", "[" + dots + "a]\n", "a = { \"b\" = 1, " + dots + "a = 1 }\n",
+        "a = [\"\"\"x\"\"\"\"\", {" + dots + "a = 1}]\n"})
+    EXPECT_THAT(titan_refusal(kLlama + each),
+                HasSubstr("train.toml:8: a key of too many parts; accepted: up to 16"));
+  EXPECT_THAT(titan_refusal(std::string(kLlama) + "\xC3\xA9 = 1\n"), HasSubstr("train.toml:8: not TOML"));
+  EXPECT_THAT(
+      titan_refusal(std::string(kLlama) + "a = " + std::string(100, '[') + std::string(100, ']') + "\n"),
+      HasSubstr("train.toml:8: too many levels; accepted: up to 64"));
+}
+
+TEST(TorchtitanConfigs, MayBeginWithAByteOrderMark) {
+  const std::string text = "\xEF\xBB\xBFtraining.local_batch_size = 4  # \xC3\xA9\n" + std::string(kLlama);
+  const json r = titan_report(text, "--gpus 8 --gpu H100-SXM-80GB");
+  EXPECT_EQ(r.at("plans").at(0).at("strategy").at("micro_batch_size"), 4);
+}
+
 }  // namespace
 }  // namespace zplan::test
