@@ -14,6 +14,7 @@ LONGEST = 16384  # bytes of an input
 
 SEEDS = {
     "yaml": ["reference/recipes/*.yaml", "cli/golden/*.yaml"],
+    "toml": [],
     "shell": ["reference/recipes/*.sh"],
     "recipe": ["reference/recipes/*.yaml", "reference/recipes/*.sh"],
     "json": ["models/corpus/*.json", "check/corpus/*.json", "reference/recipes/*.json"],
@@ -25,6 +26,7 @@ SEEDS = {
 }
 WORDS = {
     "yaml": ["<<: ", "&a ", "*a", "!!int ", "? ", ": ", "- ", "|\n", "---\n", "{", "}", "[", "]"],
+    "toml": ["[[", "]]", "[a.b]\n", "= ", '"""', "'''", "0x", "1979-05-27T07:32:00Z", "inf", "{", "}", "\\u00e9", "# "],
     "shell": ["$(", "`", "${", "}", "$((", "))", "<<EOF\n", "EOF\n", "for i in ", "; do ", "done\n", "if ", "then ", "fi\n", "swift sft ", "torchrun ", "\\\n"],
     "snapshot": ["\\x80\\x04", "\\x94", "\\x8c", "\\x8a", "\\x95"],
 }
@@ -40,10 +42,9 @@ def fuzzed(build, reader, seconds):
     folder = os.path.join(build, "fuzz", reader)
     corpus = os.path.join(folder, "corpus")
     os.makedirs(corpus, exist_ok=True)
-    with open(os.path.join(folder, "seeds"), "w", encoding="utf-8") as file:
-        file.write(",".join(seeds_of(reader)))
-    words = [os.path.join(build, "bin", f"fuzz_{reader}"), f"-max_total_time={seconds}", f"-max_len={LONGEST}", "-timeout=10", "-rss_limit_mb=2048",
-             "-print_final_stats=1", "-verbosity=0", f"-artifact_prefix={folder}/", f"-seed_inputs=@{folder}/seeds", corpus]
+    seeds = seeds_of(reader)
+    words = [os.path.join(build, "bin", f"fuzz_{reader}"), f"-max_total_time={seconds}", f"-max_len={LONGEST}", "-timeout=60", "-rss_limit_mb=2048",
+             "-print_final_stats=1", "-verbosity=0", f"-artifact_prefix={folder}/", *([f"-seed_inputs={','.join(seeds)}"] if seeds else []), corpus]
     if os.path.isdir(kept := os.path.join(HERE, "corpus", reader)):
         words.append(kept)
     if reader in WORDS:

@@ -1,8 +1,8 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/json_reader.h"
-#include "planner/check/memory_snapshot.h"
 #include "planner/check/readers/pickle.h"
+#include "planner/check/readers/read.h"
 #include "tests/hostile/fuzz/fuzz.h"
 
 void zplan::fuzz::read(const std::string& text) {
