@@ -90,11 +90,12 @@ step_questions() {
   build/asan/bin/random_questions --seed 1 --count 300 || broken+=("300 random questions under the sanitizers")
 }
 
-# Readers of what others write, by clang's libFuzzer: minutes each, so only in whole.
+# Attacks that take long, and readers of what others write by clang's libFuzzer: minutes each, so only in whole.
 step_fuzz() {
+  counted "attacks that take long" env ZPLAN_ATTACKS=long python3 tests/hostile/hostile_test.py extremes build/release/bin/zplan
   if provide build/packages.log clang; then
     counted "fuzzed readers" bash -c 'cmake --preset fuzz >build/fuzz.log &&
-      cmake --build --preset fuzz --target fuzz_{yaml,shell,recipe,json,config,ds_config,snapshot,log,scenarios} >>build/fuzz.log &&
+      cmake --build --preset fuzz --target fuzz_{yaml,toml,shell,recipe,json,config,ds_config,snapshot,log,scenarios} >>build/fuzz.log &&
       python3 tests/hostile/fuzz/run.py build/fuzz 600'
   else
     broken+=("clang could not be installed")

@@ -1,7 +1,9 @@
 #include "planner/model_trace/condensed.h"
 
 #include <algorithm>
-#include <optional>
+#include <bit>
+#include <initializer_list>
+#include <unordered_map>
 #include <utility>
 
 namespace zplan {
@@ -11,6 +13,45 @@ namespace {
 struct Block {
   Term term{};
   Bytes size;
+};
+
+std::uint64_t hash_of(std::initializer_list<std::uint64_t> values, std::uint64_t hash = 0) {
+  for (const std::uint64_t each : values) hash = (std::rotl(hash, 29) ^ each) * 0x9e3779b97f4a7c15ULL;
+  return hash;
+}
+
+std::uint64_t hash_of(Bytes size) { return static_cast<std::uint64_t>(size.value); }
+std::uint64_t hash_of(Flops work) { return std::bit_cast<std::uint64_t>(work.value); }
+
+std::uint64_t hash_of(const MemoryDelta& delta) {
+  return hash_of({hash_of(delta.highest_total), hash_of(delta.net_total)});
+}
+
+std::uint64_t hash_of(const Load& load) {
+  std::uint64_t hash =
+      hash_of({hash_of(load.moved), hash_of(load.attention_forward), hash_of(load.attention_backward),
+               static_cast<std::uint64_t>(load.kernels), static_cast<std::uint64_t>(load.operators)});
+  for (const Product& each : load.products) hash = hash_of({hash_of(each.flops())}, hash);
+  return hash;
+}
+
+/// Numbers values so that equal ones have one number: layers, and slices of a tiled feed-forward, repeat
+/// them.
+template <class T>
+class Numbers {
+ public:
+  /// Returns the number of `value` in `all`, to which it is added where it is new.
+  std::int32_t number(const T& value, std::vector<T>& all) {
+    std::vector<std::int32_t>& alike = by_hash_[hash_of(value)];
+    for (const std::int32_t each : alike)
+      if (all[static_cast<std::size_t>(each)] == value) return each;
+    alike.push_back(static_cast<std::int32_t>(all.size()));
+    all.push_back(value);
+    return alike.back();
+  }
+
+ private:
+  std::unordered_map<std::uint64_t, std::vector<std::int32_t>> by_hash_;
 };
 
 /// Plays the whole tape once and notes each class's sections at their first layer.
@@ -29,6 +70,8 @@ class Condenser {
     transfer(Transfer::receive_gradient);
     play_backward(tape_, layout_, *this);
     transfer(Transfer::send_gradient);
+    for (CondensedTape::Layer& each : result_.classes)
+      each.forward.shrink_to_fit(), each.backward.shrink_to_fit();
     return std::move(result_);
   }
 
@@ -130,9 +173,8 @@ class Condenser {
   }
   void close() {
     if (open_ && target_ != &unwanted_) {
-      target_->push_back({CondensedEvent::Kind::delta, static_cast<std::int32_t>(result_.deltas.size()), {}});
       delta_.highest_total = delta_.highest.total(), delta_.net_total = delta_.net.total();
-      result_.deltas.push_back(delta_);
+      target_->push_back({CondensedEvent::Kind::delta, deltas_.number(delta_, result_.deltas), {}});
     }
     delta_ = {}, total_ = {}, highest_ = {}, open_ = false;
   }
@@ -146,6 +188,7 @@ class Condenser {
   bool begun_{}, open_{};
   int layer_{-1};  ///< that is played
   MemoryDelta delta_;
+  Numbers<MemoryDelta> deltas_;
   Bytes total_{}, highest_{};
 };
 
@@ -184,25 +227,38 @@ std::vector<std::size_t> telling_layers(const Tape& tape) {
   return layers;
 }
 
+template <class F>
+void for_each_event(Tape& tape, const F& call) {
+  const auto all = [&](std::vector<Event>& events) { std::for_each(events.begin(), events.end(), call); };
+  for (std::vector<Event>* each :
+       {&tape.model.forward, &tape.head, &tape.head_backward, &tape.model.backward})
+    all(*each);
+  for (std::vector<Event>& each : tape.transfers) all(each);
+  for (TapePart& each : tape.classes) all(each.forward), all(each.backward);
+}
+
 /// Their sizes, by number.
 std::vector<Bytes> number_exchanges(Tape& tape) {
   std::vector<Bytes> sizes;
-  const auto number = [&](std::vector<Event>& events) {
-    for (Event& each : events) {
-      if (each.kind != Event::Kind::communicate) continue;
-      each.block = static_cast<std::int32_t>(sizes.size());
-      sizes.push_back(each.size);
-    }
-  };
-  for (std::vector<Event>* each :
-       {&tape.model.forward, &tape.head, &tape.head_backward, &tape.model.backward})
-    number(*each);
-  for (std::vector<Event>& each : tape.transfers) number(each);
-  for (TapePart& each : tape.classes) number(each.forward), number(each.backward);
+  for_each_event(tape, [&](Event& each) {
+    if (each.kind != Event::Kind::communicate) return;
+    each.block = static_cast<std::int32_t>(sizes.size());
+    sizes.push_back(each.size);
+  });
   return sizes;
 }
 
 }  // namespace
+
+void share_loads(Tape& tape) {
+  std::vector<Load> shared;
+  Numbers<Load> numbers;
+  for_each_event(tape, [&](Event& each) {
+    if (each.kind != Event::Kind::compute) return;
+    each.index = numbers.number(tape.loads[static_cast<std::size_t>(each.index)], shared);
+  });
+  tape.loads = std::move(shared);
+}
 
 CondensedTape condense(Tape& tape) {
   std::vector<Bytes> exchanges = number_exchanges(tape);

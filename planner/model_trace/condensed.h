@@ -52,6 +52,9 @@ struct CondensedTape {
   std::vector<std::size_t> layers;
 };
 
+/// Gives equal loads of `tape` one number. Layers, and slices of a tiled feed-forward, repeat them.
+void share_loads(Tape& tape);
+
 /// Condenses `tape`. Numbers its exchanges, and leaves it otherwise unchanged.
 [[nodiscard]] CondensedTape condense(Tape& tape);
 

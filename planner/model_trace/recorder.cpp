@@ -131,7 +131,9 @@ Tape Recorder::finish(const std::vector<std::size_t>& classes) {
   tape.transfers = std::move(transfers_);
   tape.loads = std::move(loads_);
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    if (classes[i] == tape.classes.size()) tape.classes.push_back(std::move(parts_[i].tape));
+    if (classes[i] != tape.classes.size()) continue;
+    TapePart& part = tape.classes.emplace_back(std::move(parts_[i].tape));
+    part.forward.shrink_to_fit(), part.backward.shrink_to_fit();
   }
   return tape;
 }

@@ -90,6 +90,7 @@ Recording record_chunks(const Model& model, const Training& training, const Stra
     RankClass of_chunk = place.part();
     of_chunk.stage += static_cast<std::int64_t>(i) * strategy.layout.pipeline;
     Tape tape = record_tape(models[i], training, deeper, of_chunk, compute_capability);
+    share_loads(tape);
     all.order.push_back(i == 0 ? 0 : all.others.size() + 1);
     if (i > 0) move_loads(tape, all.tape.loads);
     Recording made = condensed(std::move(tape));
@@ -107,7 +108,9 @@ Recording record(const Model& model, const Training& training, const Strategy& s
                  const RankClass& place, std::string_view compute_capability) {
   if (strategy.layout.virtual_stages > 1)
     return record_chunks(model, training, strategy, place, compute_capability);
-  return condensed(record_tape(model, training, strategy, place.part(), compute_capability));
+  Tape tape = record_tape(model, training, strategy, place.part(), compute_capability);
+  share_loads(tape);
+  return condensed(std::move(tape));
 }
 
 RunResult simulate(const RunInputs& inputs) {

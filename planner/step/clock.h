@@ -53,7 +53,9 @@ struct ClockEvent {
 struct TimedCall {
   Call call;
   std::int32_t exchange{-1};
-  bool operator==(const TimedCall&) const = default;
+  friend bool operator==(const TimedCall& a, const TimedCall& b) {
+    return a.exchange == b.exchange && a.call == b.call;
+  }
 };
 
 struct StepProgram {

@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <stdexcept>
+#include <utility>
 
 #include "models/catalogue/catalogue.h"
 #include "planner/model_trace/causal_lm.h"
+#include "planner/model_trace/condensed.h"
 #include "planner/question/strategy.h"
 
 namespace zplan::symbolic {
@@ -34,6 +36,21 @@ Flops matrix_products(const Model& model, Attention attention, bool padded) {
   for (const Load& load : tape.loads)
     for (const Product& each : load.products) sum += each.flops();
   return sum;
+}
+
+// 256 slices would take gigabytes.
+TEST(TiledFeedForward, KeepsEqualSlicesOnce) {
+  const auto kept = [](std::int64_t slices) {
+    Strategy strategy{.zero_stage = 3};
+    strategy.long_context.tiled_mlp = slices;
+    Training training;
+    training.sequence_length = 4096;
+    Tape tape = record_tape(resolve_model("8B", {}), training, strategy, {});
+    share_loads(tape);
+    const CondensedTape condensed = condense(tape);
+    return std::pair(tape.loads.size(), condensed.deltas.size());
+  };
+  EXPECT_EQ(kept(64), kept(16));
 }
 
 // Packed layers take their width from the input. Values of latent attention are narrower than queries, which

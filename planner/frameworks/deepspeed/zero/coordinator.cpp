@@ -663,7 +663,7 @@ class LateGathers {
   }
 
  private:
-  static constexpr std::size_t kMost = 32;
+  static constexpr std::size_t kMost = 32, kMostEvents = 1 << 19;
   struct Entry {
     Entry(const ModuleTape& t, const GatherOptions& o) : tape(t), options(o) {}
     ModuleTape tape;
@@ -679,10 +679,21 @@ class LateGathers {
     });
     if (known == entries_.end()) {
       if (entries_.size() == kMost) entries_.pop_back();
-      return entries_.emplace_front(std::make_shared<Entry>(tape, options));
+      entries_.emplace_front(std::make_shared<Entry>(tape, options));
+      drop_long_tapes();
+      return entries_.front();
     }
     entries_.splice(entries_.begin(), entries_, known);
     return entries_.front();
+  }
+
+  /// Keeps the latest, and those before it as far as their tapes are short together.
+  void drop_long_tapes() {
+    std::size_t events = 0;
+    auto each = entries_.begin();
+    do events += (*each)->tape.events.size();
+    while (++each != entries_.end() && events <= kMostEvents);
+    if (events > kMostEvents) entries_.erase(each, entries_.end());
   }
 
   std::mutex mutex_;
