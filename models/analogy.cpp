@@ -18,7 +18,7 @@ namespace {
 
 using KeyNames = std::initializer_list<std::string_view>;
 
-constexpr std::int64_t kMostSize = 1'000'000'000, kMostLayers = 4096;
+constexpr std::int64_t kMostSize = 1'000'000'000, kMostLayers = 1024;
 
 /// The first of these that the config says as a positive whole number; 0: none.
 std::int64_t first_of(const Json& config, KeyNames names) {

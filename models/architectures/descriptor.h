@@ -18,7 +18,7 @@ namespace zplan::architectures {
 using Keys = std::vector<std::string_view>;
 
 // Bounds far above any model that exists, so low that no product of sizes overflows 64 bits.
-inline constexpr std::int64_t kMostLayers = 4096;
+inline constexpr std::int64_t kMostLayers = 1024;
 inline constexpr std::int64_t kWidest = std::int64_t{1} << 20;     ///< hidden size
 inline constexpr std::int64_t kWidestMlp = std::int64_t{1} << 24;  ///< intermediate size
 inline constexpr std::int64_t kMostHeads = std::int64_t{1} << 16;

@@ -15,7 +15,7 @@ namespace {
 
 using Kind = RecordedEvent::Kind;
 
-constexpr std::int64_t kMostLayers = 4096, kMostBlocks = 1 << 22, kMostSize = std::int64_t{1} << 40,
+constexpr std::int64_t kMostLayers = 1024, kMostBlocks = 1 << 22, kMostSize = std::int64_t{1} << 40,
                        kMostSequence = std::int64_t{1} << 40, kMostPlayed = 40'000'000,
                        kMostTensors = 1 << 20;
 

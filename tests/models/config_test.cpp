@@ -211,13 +211,13 @@ TEST(ReadConfig, SizesThatDoNotGoTogether) {
 
 TEST(ReadConfig, MoreThan2To60Parameters) {
   EXPECT_THAT(message_of(R"({"model_type": "mixtral", "hidden_size": 1048576, "intermediate_size": 16777216,
-    "num_hidden_layers": 4096, "num_attention_heads": 1024, "vocab_size": 67108864, "num_local_experts": 65536})"),
+    "num_hidden_layers": 1024, "num_attention_heads": 1024, "vocab_size": 67108864, "num_local_experts": 65536})"),
               AllOf(StartsWith("config.json: sizes that make"), HasSubstr("at most 2^60 parameters")));
-  // 4096 layers of 2^43.6 are a twentieth of 2^60: large, and counted to the last parameter.
-  const Model model = model_of(R"({"model_type": "gpt2", "n_embd": 1048576, "n_layer": 4096, "n_head": 1024,
+  // 1024 layers of 2^43.6 are an eightieth of 2^60: large, and counted to the last parameter.
+  const Model model = model_of(R"({"model_type": "gpt2", "n_embd": 1048576, "n_layer": 1024, "n_head": 1024,
     "vocab_size": 1, "n_positions": 1})");
   const std::int64_t h = 1'048'576;
-  EXPECT_EQ(parameters(model).value, 4096 * (12 * h * h + 13 * h) + 2 * h + 2 * h);
+  EXPECT_EQ(parameters(model).value, 1024 * (12 * h * h + 13 * h) + 2 * h + 2 * h);
 }
 
 }  // namespace
