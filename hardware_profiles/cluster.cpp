@@ -275,6 +275,14 @@ SourcedSpeed take_inside(Cluster& cluster) {
   return inside;
 }
 
+/// A node that is made of several hosts has a network's NICs for every eight of its GPUs.
+void widen_for_hosts(Network& network, const Node& node, std::int64_t gpus_per_node) {
+  constexpr std::int64_t kMostOfHost = 16, kUsual = 8;
+  if (node.usual_gpus <= kMostOfHost || gpus_per_node <= kUsual) return;
+  network.nics = network.nics * gpus_per_node / kUsual;
+  network.per_node = network.per_nic * static_cast<double>(network.nics);
+}
+
 void take_network(Cluster& cluster, const ClusterRequest& request, const HardwareProfiles& profiles,
                   const SourcedSpeed& inside) {
   if (cluster.nodes == 1) {
@@ -283,6 +291,7 @@ void take_network(Cluster& cluster, const ClusterRequest& request, const Hardwar
   }
   cluster.network =
       find_network(profiles, request.network.empty() ? cluster.gpu.usual_network : request.network);
+  widen_for_hosts(*cluster.network, cluster.node, cluster.gpus_per_node);
   if (request.network.empty())
     cluster.assumptions.push_back(fmt::format("network {} between nodes, {} out of each (--network)",
                                               cluster.network->name, format_rate(cluster.network->per_node)));

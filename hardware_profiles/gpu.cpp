@@ -25,12 +25,15 @@ int capability_major(std::string_view compute_capability) {
 KernelModel::KernelModel()
     // V100 (95 TFLOP/s) and A6000 (95): mli/transformers-benchmarks README @04df81d, MatMul FP16. RTX PRO
     // 6000 Max-Q (229): waynehacking8/blackwell-tensorcore-kernels results/bench.csv @05f3a9e, cuBLAS with
-    // fp32 accumulation, 8192. A100 and H100: fitted.
+    // fp32 accumulation, 8192. A100 and H100: fitted. B200: as H100, times 1745 TFLOP/s over 794.5, the best
+    // that PyTorch's products reached on each: stas00/ml-engineering compute/accelerator/README.md, Maximum
+    // Achievable Matmul FLOPS.
     : sustained{{{95e12 / 80, 300.0 / 80},
                  {2.085e12, 400.0 / 108},
                  {95e12 / 84, 300.0 / 84},
                  {229e12 / 188, 300.0 / 188},
-                 {4.37e12, 700.0 / 132}}},
+                 {4.37e12, 700.0 / 132},
+                 {4.37e12 * 132 * (1745 / 794.5) / 148, 1000.0 / 148}}},
       // One kernel of CUTLASS reaches 235 TFLOP/s on an A100 of 400 W and 158 on one of 250 W: NVIDIA/cutlass
       // issue 956.
       power_exponent(0.85),
@@ -92,16 +95,24 @@ double attention_share(const Gpu& gpu, const KernelModel& model, double products
   constexpr double kFlopsOfFeatures = 512;  // 4 of each of 128 features
   const double per_cycle = gpu.fp16->value / (static_cast<double>(*gpu.multiprocessors) *
                                               static_cast<double>(*gpu.boost_mhz) * 1e6);
-  const bool new_instructions = matrix_units(gpu) == MatrixUnits::hopper;
+  const MatrixUnits units = matrix_units(gpu);
+  const bool new_instructions = units == MatrixUnits::hopper || units == MatrixUnits::blackwell;
   const double issue = new_instructions ? model.older_instructions : issue_share(gpu, model);
   return std::min(products, 1 / (1 / issue + model.softmax_cycles * per_cycle / kFlopsOfFeatures));
 }
+
+/// PyTorch's elementwise kernels have eight values of 16 bits in flight for each thread on Blackwell, four on
+/// the GPUs that the rate is fitted to: pytorch/pytorch pull request 141959. A B200 copies 128 MiB in 45.1
+/// µs, 5.95 TB/s: pull request 174553.
+constexpr double kWideAccesses = 2;
 
 /// Kernels are held back by the memory's bandwidth or by how much a multiprocessor keeps in flight.
 double memory_share(const Gpu& gpu, const KernelModel& model) {
   if (!gpu.multiprocessors) return kUnknown.memory;
   const double rated = gpu.memory_bandwidth.value / static_cast<double>(*gpu.multiprocessors);
-  return 1 / std::hypot(1 / model.copy, rated / model.bytes_per_multiprocessor);
+  const bool is_wide = matrix_units(gpu) == MatrixUnits::blackwell;
+  return 1 /
+         std::hypot(1 / model.copy, rated / (model.bytes_per_multiprocessor * (is_wide ? kWideAccesses : 1)));
 }
 
 }  // namespace
@@ -111,8 +122,8 @@ MatrixUnits matrix_units(const Gpu& gpu) {
     case 8:
       if (gpu.compute_capability == "8.0") return MatrixUnits::ampere_large;
       return gpu.compute_capability == "8.9" ? MatrixUnits::ada : MatrixUnits::ampere_small;
-    case 9:
-    case 10: return MatrixUnits::hopper;
+    case 9: return MatrixUnits::hopper;
+    case 10: return MatrixUnits::blackwell;
     case 12: return MatrixUnits::ada;
     default: return MatrixUnits::volta;
   }

@@ -75,9 +75,9 @@ struct Gpu {
 [[nodiscard]] int capability_major(std::string_view compute_capability);
 
 /// Generations whose matrix units sustain alike at a given power: Volta and Turing; GA100; the smaller
-/// Amperes; Ada, GeForce and RTX PRO Blackwell; Hopper, and Blackwell of data centres.
-enum class MatrixUnits : std::uint8_t { volta, ampere_large, ampere_small, ada, hopper };
-inline constexpr std::size_t kMatrixUnits = 5;
+/// Amperes; Ada, GeForce and RTX PRO Blackwell; Hopper; Blackwell of data centres.
+enum class MatrixUnits : std::uint8_t { volta, ampere_large, ampere_small, ada, hopper, blackwell };
+inline constexpr std::size_t kMatrixUnits = 6;
 
 /// Rate that a generation's multiprocessor sustains in large 16-bit matrix products at a power of the board.
 struct SustainedRate {

@@ -68,7 +68,8 @@ struct EnumNames<MatrixUnits> {
        {MatrixUnits::ampere_large, "ampere-large"},
        {MatrixUnits::ampere_small, "ampere-small"},
        {MatrixUnits::ada, "ada"},
-       {MatrixUnits::hopper, "hopper"}}};
+       {MatrixUnits::hopper, "hopper"},
+       {MatrixUnits::blackwell, "blackwell"}}};
 };
 
 /// Comparable is the part of a plan that decides which measured runs are comparable to it.
