@@ -1,6 +1,7 @@
 #include "planner/cost/cost_model.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "planner/step/host_time.h"
 
@@ -63,7 +64,10 @@ KernelRates::KernelRates(const Cluster& cluster, const Training& training)
   plain_ = gpu.fp32.value_or(FlopsPerSecond(1e12)) * cluster.kernels.plain;
   matrix_ = in_units ? rate_of(gpu, training.precision) * shares.products : plain_;
   in_8_bits_ = gpu.fp8 ? *gpu.fp8 * shares.products : matrix_;
-  attention_ = in_units ? rate_of(gpu, training.precision) * shares.attention : plain_;
+  const bool is_newest =
+      training.modules.attention_of_generation && capability_major(gpu.compute_capability) >= 9;
+  attention_ =
+      in_units ? rate_of(gpu, training.precision) * (is_newest ? shares.products : shares.attention) : plain_;
   memory_ = gpu.memory_bandwidth * shares.memory;
   if (has_small_tiles(gpu) && gpu.multiprocessors && gpu.boost_mhz) {
     const double cycles =
@@ -129,8 +133,10 @@ LoadTime KernelRates::time(const Load& load) const {
 }
 
 CostModel::CostModel(const Tape& tape, const Cluster& cluster, const Training& training,
-                     const Strategy& strategy)
+                     const Strategy& strategy, std::int64_t experts_of_token)
     : cluster_(cluster), layout_(strategy.layout), rates_(cluster, training) {
+  if (strategy.megatron && strategy.megatron->dispatcher == RowDispatcher::flex)
+    experts_of_token_ = experts_of_token;
   loads_.reserve(tape.loads.size());
   for (const Load& each : tape.loads) loads_.push_back(rates_.time(each));
 }
@@ -150,6 +156,20 @@ const CollectivePricer& CostModel::pricer(const Call& call) {
   return priced_.back().pricer;
 }
 
-Seconds CostModel::call(const Call& call) { return pricer(call).time(call.elements * call.element); }
+/// A token's rows for several experts of one node, or of one rank where all are in a node, travel once.
+double CostModel::sent_share(const Call& call) const {
+  if (experts_of_token_ <= 1 || call.operation != Operation::all_to_all || call.group != Group::expert)
+    return 1;
+  const ProcessGroup placed = process_group(layout_, call.group);
+  const GroupPlace place = place_group(cluster_, call.group_size, placed.stride * call.stride);
+  const auto ends = static_cast<double>(place.nodes > 1 ? place.nodes : place.ranks);
+  const auto rows = static_cast<double>(experts_of_token_);
+  return ends * (1 - std::pow(1 - 1 / ends, rows)) / rows;
+}
+
+Seconds CostModel::call(const Call& call) {
+  const Bytes size = call.elements * call.element;
+  return pricer(call).time(Bytes(std::llround(static_cast<double>(size.value) * sent_share(call))));
+}
 
 }  // namespace zplan

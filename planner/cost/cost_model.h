@@ -55,7 +55,9 @@ class KernelRates {
 
 class CostModel {
  public:
-  CostModel(const Tape& tape, const Cluster& cluster, const Training& training, const Strategy& strategy);
+  /// `experts_of_token`: experts that each token of a mixture goes to.
+  CostModel(const Tape& tape, const Cluster& cluster, const Training& training, const Strategy& strategy,
+            std::int64_t experts_of_token = 1);
 
   [[nodiscard]] const Cluster& cluster() const { return cluster_; }
   [[nodiscard]] const std::vector<LoadTime>& loads() const { return loads_; }
@@ -73,9 +75,13 @@ class CostModel {
     CollectivePricer pricer;
   };
 
+  /// Returns the part of an exchange of rows that a dispatcher sends which sends equal rows once.
+  [[nodiscard]] double sent_share(const Call& call) const;
+
   const Cluster& cluster_;
   ParallelLayout layout_;
-  std::deque<Priced> priced_;  ///< as they are first asked for
+  std::int64_t experts_of_token_{1};  ///< 1: every row is sent
+  std::deque<Priced> priced_;         ///< as they are first asked for
   KernelRates rates_;
   std::vector<LoadTime> loads_;
 };

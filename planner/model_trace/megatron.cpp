@@ -38,8 +38,17 @@ Tensor scatter(Program& p, const Tensor& x, TensorCall call) {
   return own;
 }
 
+void cast_operand(Program& p, std::int64_t elements) {
+  if (product_type(p) != DType::uint8) return;
+  constexpr std::int64_t kRead = 2, kWritten = 2;
+  Load& load = p.torch.recorder().load();
+  load.moved += Bytes(kRead + kWritten) * elements;
+  ++load.kernels;
+}
+
 void multiply(Program& p, std::int64_t in, std::int64_t out) {
-  p.torch.compute(product_of(p.sizes.tokens(), in, out, DType::bf16));
+  cast_operand(p, p.sizes.tokens() * in);
+  p.torch.compute(product_of(p.sizes.tokens(), in, out, product_type(p)));
 }
 
 Tensor reduce_input_gradient(Program& p, Tensor gradient) {
@@ -57,11 +66,11 @@ void await_input_gradient(Program& p) {
                                                : TensorCall::reduced_gradients);
 }
 
-Tensor weight_gradient(Program& p, const Tensor& weight) {
+Tensor weight_gradient(Program& p, const Tensor& weight, DType type) {
   Tensor gradient;
   gradient.type = weight.type, gradient.layout = weight.layout;
   if (!options(p).adds_in_product) gradient = fresh(p.torch, weight.layout.sizes, weight.type);
-  p.torch.compute(product_of(weight.size(0), p.sizes.tokens(), weight.layout.sizes.back(), weight.type));
+  p.torch.compute(product_of(weight.size(0), p.sizes.tokens(), weight.layout.sizes.back(), type));
   return gradient;
 }
 
@@ -139,7 +148,7 @@ Tensor norm_and_linear(Program& p, const Parameters& of, const std::string& modu
     Tensor gradient = fresh(torch, of_tokens(p, in), gradients[0].type);
     multiply(p, out, in);
     gradient = reduce_input_gradient(p, std::move(gradient));
-    outputs[3] = weight_gradient(p, weight);
+    outputs[3] = weight_gradient(p, weight, product_type(p));
     if (has_bias) outputs[4] = fresh(torch, {out}, weight.type), torch.drop_kernel();
     all.reset(), held_normed.reset();
     await_input_gradient(p);
@@ -172,7 +181,7 @@ Tensor column_linear(Program& p, const Parameters& of, const std::string& module
     Tensor gradient = fresh(torch, of_tokens(p, in), gradients[0].type);
     multiply(p, out, in);
     gradient = reduce_input_gradient(p, std::move(gradient));
-    outputs[1] = weight_gradient(p, weight);
+    outputs[1] = weight_gradient(p, weight, product_type(p));
     all.reset(), held.reset();
     await_input_gradient(p);
     outputs[0] = std::move(gradient);
@@ -201,7 +210,7 @@ Tensor row_linear(Program& p, const Parameters& of, const std::string& module, c
     Tensors outputs(2);
     outputs[0] = fresh(torch, held.layout.sizes, all.type);
     multiply(p, out, in);
-    outputs[1] = weight_gradient(p, weight);
+    outputs[1] = weight_gradient(p, weight, product_type(p));
     return outputs;
   };
   return Autograd::connected(result, node);
@@ -281,9 +290,78 @@ Tensor ring_or_own_attention(Program& p, const Tensor& q, const Tensor& k, const
   return Autograd::connected(by_token, node);
 }
 
+/// The scores of all heads in one batched product, which keeps queries and keys.
+Tensor attention_scores(Program& p, const Tensor& q, const Tensor& k) {
+  Autograd& torch = p.torch;
+  const std::int64_t heads = p.sizes.b * p.sizes.a, s = p.sizes.s, d = q.layout.sizes.back();
+  const auto node = torch.node({&q, &k});
+  Tensor scores = fresh(torch, {heads, s, s}, q.type);
+  torch.compute(product_of(s, d, s, q.type, heads));
+  if (!node) return scores;
+  node->backward = [&torch, kept_q = torch.save(q), kept_k = torch.save(k), heads, s, d](Tensors& gradients) {
+    const Tensor query = kept_q.get(), key = kept_k.get();
+    Tensors outputs(2);
+    outputs[0] = fresh(torch, query.layout.sizes, gradients[0].type);
+    torch.compute(product_of(s, s, d, query.type, heads));
+    outputs[1] = fresh(torch, key.layout.sizes, gradients[0].type);
+    torch.compute(product_of(s, s, d, query.type, heads));
+    return outputs;
+  };
+  return Autograd::connected(scores, node);
+}
+
+/// The scaled and masked softmax in one kernel, whose backward writes over the gradient of its result.
+Tensor masked_softmax(Program& p, const Tensor& scores) {
+  Autograd& torch = p.torch;
+  const auto node = torch.node({&scores});
+  Tensor result = torch.operate({&scores}, scores.layout, scores.type);
+  if (!node) return result;
+  node->backward = [&torch, kept = torch.save(result)](Tensors& gradients) {
+    const Tensor held = kept.get();
+    torch.change(gradients[0], &held);
+    Tensor gradient = gradients[0];
+    gradient.gradient = {};
+    return Tensors{gradient};
+  };
+  return Autograd::connected(result, node);
+}
+
+/// The products of probabilities and values, which are copied to the order of tokens.
+Tensor attended_values(Program& p, const Tensor& probabilities, const Tensor& v, const Dimensions& sizes) {
+  Autograd& torch = p.torch;
+  const std::int64_t heads = p.sizes.b * p.sizes.a, s = p.sizes.s, d = sizes.back();
+  const auto node = torch.node({&probabilities, &v});
+  Tensor result;
+  {
+    const Tensor by_head = fresh(torch, sizes, v.type);
+    torch.compute(product_of(s, s, d, v.type, heads));
+    result = torch.operate({&by_head}, Layout::contiguous(sizes), v.type);
+  }
+  if (!node) return result;
+  node->backward = [&torch, kept = torch.save(probabilities), kept_v = torch.save(v), heads, s, d](Tensors&) {
+    const Tensor held = kept.get(), value = kept_v.get();
+    Tensors outputs(2);
+    outputs[0] = fresh(torch, held.layout.sizes, held.type);
+    torch.compute(product_of(s, d, s, held.type, heads));
+    outputs[1] = fresh(torch, value.layout.sizes, value.type);
+    torch.compute(product_of(s, s, d, held.type, heads));
+    return outputs;
+  };
+  return Autograd::connected(result, node);
+}
+
+/// TE's UnfusedDotProductAttention: scores of all pairs of tokens lie in memory. Source: Transformer Engine
+/// 2.20.2 pytorch/attention/dot_product_attention/backends.py, softmax.py.
+Tensor unfused_attention(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
+  Tensor probabilities = masked_softmax(p, attention_scores(p, q, k));
+  if (p.shape().attention_dropout > 0) probabilities = dropout(p.torch, probabilities);
+  return attended_values(p, probabilities, v, with_last(q.layout.sizes, v.layout.sizes.back()));
+}
+
 }  // namespace
 
 Tensor megatron::fused_attention(Program& p, const Tensor& q, const Tensor& k, const Tensor& v) {
+  if (options(p).attention == AttentionBackend::unfused) return unfused_attention(p, q, k, v);
   if (p.strategy.layout.context > 1) switch (context_exchange(p)) {
       case ContextExchange::p2p: break;
       case ContextExchange::a2a:
@@ -570,7 +648,7 @@ Tensor megatron::head(Program& p, const Parameter& weight, const Tensor& x) {
     Tensor gradient = fresh(torch, of_tokens(p, in), gradients[0].type);
     torch.multiply(false, product_of(rows, out, in, gradient.type));
     gradient = reduce_input_gradient(p, std::move(gradient));
-    outputs[1] = weight_gradient(p, weight);
+    outputs[1] = weight_gradient(p, weight, weight.type);
     await_input_gradient(p);
     outputs[0] = std::move(gradient);
     return outputs;
@@ -578,7 +656,37 @@ Tensor megatron::head(Program& p, const Parameter& weight, const Tensor& x) {
   return Autograd::connected(result, node);
 }
 
+namespace {
+
+/// TE's parallel cross-entropy: its kernels write the gradient over the logits in the forward; ranks exchange
+/// three numbers for each token. Source: Transformer Engine 2.20.2 pytorch/cross_entropy.py,
+/// pytorch/triton/cross_entropy.py.
+Tensor losses_by_te(Program& p, const Tensor& logits) {
+  Autograd& torch = p.torch;
+  const Dimensions tokens{p.sizes.b, p.sizes.s};
+  const auto node = torch.node({&logits});
+  const Tensor losses = numbers(torch, tokens, DType::fp32);
+  {
+    const Tensor sums = numbers(torch, {3, p.sizes.tokens()}, DType::fp32);
+    torch.change(logits);
+    if (divides_tensors(p)) torch.recorder().communicate(TensorCall::token_sums, sums.bytes());
+  }
+  torch.change(logits);
+  if (!node) return losses;
+  node->backward = [&torch, kept = torch.save(logits)](Tensors&) {
+    Tensor held = kept.get();
+    torch.change(held);
+    held.gradient = {};
+    return Tensors{held};
+  };
+  return Autograd::connected(losses, node);
+}
+
+}  // namespace
+
 Tensor megatron::token_losses(Program& p, const Tensor& logits) {
+  if (options(p).fused_cross_entropy && options(p).loss_fusion == LossFusion::te)
+    return losses_by_te(p, logits);
   Autograd& torch = p.torch;
   const bool fused = options(p).fused_cross_entropy;
   const Dimensions tokens{p.sizes.b, p.sizes.s};
@@ -652,6 +760,7 @@ const ModuleSet kMegatron{.name = "megatron",
                           .head_and_loss = symbolic::head_and_loss_of_megatron,
                           .without_masks = true,
                           .fused_loss_brings = false,
+                          .attention_of_generation = true,
                           .frees_sent_hidden = true};
 
 }  // namespace zplan

@@ -444,7 +444,7 @@ void gather_counts(const MixtureCall& call) {
 /// A product of rows with the rank's stack of experts [E, out, in], row by row with one of them.
 Product grouped(const MixtureCall& call, std::int64_t rows, std::int64_t in, std::int64_t out) {
   const std::int64_t experts = call.local_experts();
-  return product_of(share(Elements(rows), experts).value, in, out, DType::bf16, experts);
+  return product_of(share(Elements(rows), experts).value, in, out, product_type(call.p), experts);
 }
 
 /// TE's GroupedLinear. It keeps its input; `again` computes that again where it was dropped.
@@ -454,6 +454,7 @@ Tensor grouped_linear(const MixtureCall& call, const Tensor& x, const Parameter&
   const auto node = torch.node({&x, &weight.tensor});
   const std::int64_t rows = x.size(0), out = weight.tensor.size(1), in = weight.tensor.size(2);
   Tensor result = fresh(torch, {rows, out}, x.type);
+  cast_operand(call.p, rows * in);
   torch.compute(grouped(call, rows, in, out));
   if (!node) return result;
   Saved kept;
@@ -464,6 +465,7 @@ Tensor grouped_linear(const MixtureCall& call, const Tensor& x, const Parameter&
     const Tensor held = again ? again() : kept.get();
     Tensors outputs(2);
     outputs[0] = fresh(torch, held.layout.sizes, gradients[0].type);
+    cast_operand(p, rows * out);
     torch.compute(grouped(same, rows, out, in));
     outputs[1].type = about.type, outputs[1].layout = about.layout;
     if (!options(p).adds_in_product) outputs[1] = fresh(torch, about.layout.sizes, about.type);

@@ -21,7 +21,8 @@ Tensor whole_linear(Program& p, const Parameters& of, const std::string& module,
   const std::int64_t in = weight.tensor.size(1), out = weight.tensor.size(0);
   const std::int64_t rows = x.elements() / in;
   Tensor result = fresh(torch, with_last(x.layout.sizes, out), x.type);
-  torch.compute(product_of(rows, in, out, x.type));
+  cast_operand(p, rows * in);
+  torch.compute(product_of(rows, in, out, product_type(p)));
   if (!node) return result;
   node->backward = [&p, &torch, kept = torch.save(x), weight = weight.tensor.detached(), in, out,
                     rows](Tensors& gradients) {
@@ -29,8 +30,9 @@ Tensor whole_linear(Program& p, const Parameters& of, const std::string& module,
     const Tensor gradient = contiguous(torch, gradients[0]);
     Tensors outputs(2);
     outputs[0] = fresh(torch, held.layout.sizes, gradient.type);
-    torch.compute(product_of(rows, out, in, gradient.type));
-    outputs[1] = weight_gradient(p, weight);
+    cast_operand(p, rows * out);
+    torch.compute(product_of(rows, out, in, product_type(p)));
+    outputs[1] = weight_gradient(p, weight, product_type(p));
     return outputs;
   };
   return Autograd::connected(result, node);

@@ -25,6 +25,14 @@ namespace zplan::symbolic::megatron {
 [[nodiscard]] Tensor gather(Program& p, const Tensor& x, TensorCall call);
 /// Returns the sums of ranks' partial results `x` for this rank's tokens.
 [[nodiscard]] Tensor scatter(Program& p, const Tensor& x, TensorCall call);
+/// Returns the type of layers' products: 8 bits by a recipe of Transformer Engine, else 16.
+[[nodiscard]] inline DType product_type(const Program& p) {
+  return p.training.float8 != Float8::none ? DType::uint8 : DType::bf16;
+}
+/// Records how an operand of `elements` becomes 8 bits where products run in them: by rows and by columns in
+/// one kernel. Its memory was not recorded and is left out. Source: Transformer Engine 2.20.2
+/// pytorch/tensor/{float8_tensor,mxfp8_tensor}.py, quantizers with rowwise and columnwise usage.
+void cast_operand(Program& p, std::int64_t elements);
 /// Records a product of all tokens with a weight [out, in], or with its transpose.
 void multiply(Program& p, std::int64_t in, std::int64_t out);
 
@@ -33,7 +41,7 @@ void multiply(Program& p, std::int64_t in, std::int64_t out);
 [[nodiscard]] Tensor reduce_input_gradient(Program& p, Tensor gradient);
 void await_input_gradient(Program& p);
 /// Returns the gradient of a weight: without memory where the product adds it to the framework's sums.
-[[nodiscard]] Tensor weight_gradient(Program& p, const Tensor& weight);
+[[nodiscard]] Tensor weight_gradient(Program& p, const Tensor& weight, DType type);
 
 /// Records a norm by itself: the final norm, those of queries' and keys' heads, and of layers whose input
 /// several linear layers read.

@@ -81,7 +81,8 @@ class RankRun {
   [[nodiscard]] Schedule schedule(const RunResult& played) const;
   /// Returns the cost of its operations and collectives on `cluster`, which outlives it.
   [[nodiscard]] CostModel cost_model(const Cluster& cluster) const {
-    return {parts_.recording->tape, cluster, training_, strategy_};
+    const auto& experts = parts_.model->shape.experts;
+    return {parts_.recording->tape, cluster, training_, strategy_, experts ? experts->experts_per_token : 1};
   }
   /// The time of a step whose queues take `run` and which sends `schedule`. Utilisations are those of
   /// `whole`, the model of all ranks.

@@ -247,6 +247,7 @@ const std::vector<MegatronArgument>& megatron_arguments() {
       flag<&M::overlap_param_gather>("overlap-param-gather"),
       flag<&M::gradients_in_bf16>("grad-reduce-in-bf16"),
       flag<&M::fused_cross_entropy>("cross-entropy-loss-fusion"),
+      choice<&M::loss_fusion>("cross-entropy-fusion-impl"),
       flag<&M::adds_in_product, false>("no-gradient-accumulation-fusion"),
       flag<&M::makes_mask, false>("no-create-attention-mask-in-dataloader"),
       choice<&M::dispatcher>("moe-token-dispatcher-type"),

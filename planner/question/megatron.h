@@ -16,12 +16,24 @@
 
 namespace zplan {
 
-/// AttentionBackend is Megatron's --attention-backend: cuDNN's fused attention or FlashAttention.
-enum class AttentionBackend { fused, flash };
+/// AttentionBackend is Megatron's --attention-backend: cuDNN's fused attention, FlashAttention, or products
+/// and a softmax whose scores lie in memory.
+enum class AttentionBackend { fused, flash, unfused };
 template <>
 struct EnumNames<AttentionBackend> {
-  static constexpr std::array<std::pair<AttentionBackend, std::string_view>, 2> table{
-      {{AttentionBackend::fused, "fused"}, {AttentionBackend::flash, "flash"}}};
+  static constexpr std::array<std::pair<AttentionBackend, std::string_view>, 3> table{
+      {{AttentionBackend::fused, "fused"},
+       {AttentionBackend::flash, "flash"},
+       {AttentionBackend::unfused, "unfused"}}};
+};
+
+/// LossFusion is Megatron's --cross-entropy-fusion-impl: functions that Inductor compiles, or Transformer
+/// Engine's kernels, which turn 16-bit logits into their gradient in place.
+enum class LossFusion { native, te };
+template <>
+struct EnumNames<LossFusion> {
+  static constexpr std::array<std::pair<LossFusion, std::string_view>, 2> table{
+      {{LossFusion::native, "native"}, {LossFusion::te, "te"}}};
 };
 
 /// RecomputeMethod is Megatron's --recompute-method: groups of layers, or the first layers of each stage.
@@ -47,12 +59,15 @@ struct EnumNames<RecomputedModule> {
 };
 
 /// RowDispatcher is Megatron's --moe-token-dispatcher-type: every rank gathers the tokens of all, or ranks
-/// send each other the rows of their experts.
-enum class RowDispatcher { allgather, alltoall };
+/// send each other the rows of their experts; "flex", by DeepEP or HybridEP, sends a token once to each node,
+/// or to each rank within one.
+enum class RowDispatcher { allgather, alltoall, flex };
 template <>
 struct EnumNames<RowDispatcher> {
-  static constexpr std::array<std::pair<RowDispatcher, std::string_view>, 2> table{
-      {{RowDispatcher::allgather, "allgather"}, {RowDispatcher::alltoall, "alltoall"}}};
+  static constexpr std::array<std::pair<RowDispatcher, std::string_view>, 3> table{
+      {{RowDispatcher::allgather, "allgather"},
+       {RowDispatcher::alltoall, "alltoall"},
+       {RowDispatcher::flex, "flex"}}};
 };
 
 /// ContextExchange is one of Megatron's --cp-comm-type: how the ranks that divide a sample's tokens exchange
@@ -85,11 +100,12 @@ struct MegatronOptions {
   bool overlap_grad_reduce{};   ///< gradients are reduced bucket by bucket in the last backward
   bool overlap_param_gather{};  ///< weights are gathered bucket by bucket in the next step's first forward
   bool gradients_in_bf16{};     ///< --grad-reduce-in-bf16: sums of gradients have 2 bytes an element
-  bool fused_cross_entropy{};   ///< --cross-entropy-loss-fusion, implementation "native"
-  bool makes_mask{true};        ///< the data loader makes a mask, which fused attention does not read
-  bool adds_in_product{true};   ///< gradient_accumulation_fusion: products add to the sums of gradients
-  bool fuses_rotation{true};    ///< apply_rope_fusion: one kernel rotates queries or keys
-  bool fuses_swiglu{true};      ///< bias_swiglu_fusion: one kernel for the gate and its product
+  bool fused_cross_entropy{};   ///< --cross-entropy-loss-fusion
+  LossFusion loss_fusion{LossFusion::native};  ///< how it is fused
+  bool makes_mask{true};       ///< the data loader makes a mask, which fused attention does not read
+  bool adds_in_product{true};  ///< gradient_accumulation_fusion: products add to the sums of gradients
+  bool fuses_rotation{true};   ///< apply_rope_fusion: one kernel rotates queries or keys
+  bool fuses_swiglu{true};     ///< bias_swiglu_fusion: one kernel for the gate and its product
   bool counts_tokens{};     ///< --calculate-per-token-loss: gradients are divided by the tokens of the step
   bool exchanges_shapes{};  ///< variable_seq_lengths: stages send sizes before hidden states
   bool divides_inputs{};    ///< --distribute-saved-activations: of recomputed layers, a part on each rank
@@ -147,7 +163,7 @@ struct MegatronOptions {
   /// True if sums of gradients have 2 bytes an element.
   [[nodiscard]] bool sums_in_bf16() const { return gradients_in_bf16 || main_grads == StateType::bf16; }
   /// True if ranks send each other the rows of their experts.
-  [[nodiscard]] bool exchanges_rows() const { return dispatcher == RowDispatcher::alltoall; }
+  [[nodiscard]] bool exchanges_rows() const { return dispatcher != RowDispatcher::allgather; }
   /// True if selective recompute computes the module again.
   [[nodiscard]] bool recomputes(RecomputedModule module) const;
 };

@@ -112,6 +112,10 @@ struct ModuleSet {
   bool without_masks{};          ///< attention gets no mask: its kernels have what a mask would say
   bool fused_loss_brings{true};  ///< --fused-loss also makes norms, rotations and gates one kernel each
   double attention_time{1.0};    ///< of its attention kernels, where FlashAttention-2's is 1
+  /// Attention kernels are written for Hopper's and Blackwell's instructions (cuDNN's, FlashAttention-3), so
+  /// that softmax runs beside other tiles' products: they reach what products reach. Source: Shah et al.
+  /// 2024, FlashAttention-3, figures 5 and 6: 648 and 561 TFLOP/s forward and backward on an H100.
+  bool attention_of_generation{};
 
   // Packed weights.
   bool packed_keeps_input{};  ///< 4-bit layers keep their input, as bitsandbytes' did before 0.44

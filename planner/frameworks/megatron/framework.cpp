@@ -176,6 +176,8 @@ void check_context(const Model& model, const Training& training, const Strategy&
   const MegatronOptions& options = *s.megatron;
   const std::int64_t ranks = s.layout.context;
   if (ranks == 1) return;
+  if (options.attention == AttentionBackend::unfused)
+    reasons.emplace_back("attention-backend unfused does not go with context parallelism");
   if (training.sequence_length % (2 * ranks) != 0)
     reasons.push_back(fmt::format("context parallel {} needs sequences divisible by {}", ranks, 2 * ranks));
   const std::vector<ContextExchange>& each = options.context_exchanges;

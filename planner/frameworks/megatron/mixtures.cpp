@@ -30,6 +30,8 @@ void check_degrees(const MixtureOfExperts& experts, const Strategy& s, Reasons& 
 }
 
 void check_options(const MegatronOptions& options, const ParallelLayout& layout, Reasons& reasons) {
+  if (options.dispatcher == RowDispatcher::flex)
+    reasons.emplace_back("the memory of the dispatcher flex was not recorded: alltoall is planned");
   if (!options.exchanges_rows() && (options.permute_fusion || options.overlaps_shared_experts))
     reasons.emplace_back(
         "the dispatcher allgather is planned without --moe-permute-fusion; shared experts overlap alltoall "
