@@ -17,11 +17,13 @@ namespace zplan::check {
 
 /// The question of a prediction.
 struct Setup {
+  static constexpr std::int64_t kFullestRank = -1;
+
   Model model;
   Training training{};
   Strategy strategy{};
   Cluster cluster{};
-  std::int64_t rank{};   ///< of the world, whose figures were measured
+  std::int64_t rank{};   ///< of the world, whose figures were measured; or the one that needs most memory
   bool card_is_known{};  ///< `cluster` has the memory of the GPU that was used
   bool varies{};         ///< the sequence length is a limit: samples have all lengths up to it
 };

@@ -29,7 +29,21 @@ namespace zplan::check {
 namespace {
 
 RankRun run_of(const Setup& setup) {
-  return {setup.model, setup.training, setup.strategy, RankRun::target_of(setup.cluster), setup.rank};
+  const RankRun::Target target = RankRun::target_of(setup.cluster);
+  if (setup.rank != Setup::kFullestRank)
+    return {setup.model, setup.training, setup.strategy, target, setup.rank};
+  const std::vector<RankClass> places = rank_classes(setup.strategy.layout);
+  if (places.size() == 1) return {setup.model, setup.training, setup.strategy, target, std::int64_t{0}};
+  std::optional<RankRun> fullest;
+  Bytes most{};
+  for (const RankClass& place : places) {
+    RankRun run(setup.model, setup.training, setup.strategy, target, place);
+    const Bytes needs = run.live_memory().peak.bytes();
+    if (fullest && needs <= most) continue;
+    most = needs;
+    fullest = std::move(run);
+  }
+  return *std::move(fullest);
 }
 
 /// Returns why DeepSpeed would refuse the run, which it then never ran. Rules of other frameworks are not

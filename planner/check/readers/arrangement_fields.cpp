@@ -23,13 +23,6 @@ std::int64_t degree_at(const JsonReader& value, std::int64_t ranks) {
   return degree;
 }
 
-/// Divides the ranks along `axis`; the rest of them shard.
-void divide(Run& run, std::int64_t ParallelLayout::*axis, const JsonReader& value) {
-  ParallelLayout& layout = run.setup.strategy.layout;
-  layout.*axis = degree_at(value, run.gpus);
-  layout = layout.filling(run.gpus);
-}
-
 /// "auto", or a number of slices.
 std::int64_t tiles_at(const JsonReader& value) {
   if (!value.raw().is_string()) return value.integer(1, kMostSequence);
@@ -53,6 +46,12 @@ void set_model(std::optional<Model> model, Run& run) {
 
 }  // namespace
 
+void divide_ranks(Run& run, std::int64_t ParallelLayout::*axis, const JsonReader& value) {
+  ParallelLayout& layout = run.setup.strategy.layout;
+  layout.*axis = degree_at(value, run.gpus);
+  layout = layout.filling(run.gpus);
+}
+
 bool divides_samples(const Run& run) {
   const auto given = run.options.find("sequence_parallel");
   return given && given->raw().is_number_integer();
@@ -68,6 +67,47 @@ void read_gpus(const JsonReader& value, Run& run) {
         usual_cluster(run.format == kHost ? kGenericCard : kMeasuredCard, run.gpus, std::nullopt);
 }
 
+namespace {
+
+/// config.json of Megatron's GPTModel with learned positions, LayerNorm, GELU and biases, which is GPT-2's;
+/// `skip` says why not where it is another.
+Json gpt_config(const JsonReader& value, Skip& skip) {
+  const auto is = [&](const char* key, std::string_view word) { return value.text_or(key, "") == word; };
+  const auto number = [&](const char* key) { return value.at(key).integer(1, kMostSequence); };
+  const bool is_gpt2 =
+      is("position_embedding_type", "learned_absolute") && is("normalization", "LayerNorm") &&
+      is("hidden_act", "gelu") && value.boolean_or("add_bias_linear", true) && !value.has("num_experts") &&
+      !value.has("kv_lora_rank") && number("num_key_value_heads") == number("num_attention_heads");
+  if (!is_gpt2) {
+    skip.add("Megatron's GPTModel with parts of several architectures");
+    return value.raw();
+  }
+  constexpr double kDropout = 0.1;
+  return {{"model_type", "gpt2"},
+          {"n_embd", number("hidden_size")},
+          {"n_inner", number("intermediate_size")},
+          {"n_head", number("num_attention_heads")},
+          {"n_layer", number("num_hidden_layers")},
+          {"n_positions", number("max_position_embeddings")},
+          {"vocab_size", number("vocab_size")},
+          {"resid_pdrop", kDropout},
+          {"embd_pdrop", kDropout},
+          {"attn_pdrop", kDropout},
+          {"tie_word_embeddings", value.boolean_or("tie_word_embeddings", true)}};
+}
+
+/// Returns the config under the name of the architecture whose program its model runs.
+Json named_otherwise(const JsonReader& value, Skip& skip) {
+  if (!value.raw().is_object()) return value.raw();
+  const std::string name = value.text_or("model_type", "");
+  if (name == "megatron_gpt") return gpt_config(value, skip);
+  Json config = value.raw();
+  if (name == "kimi_k2") config["model_type"] = "deepseek_v3";
+  return config;
+}
+
+}  // namespace
+
 /// A mixture's architecture is the script's, which its rows do not repeat.
 void read_model(const JsonReader& value, Run& run) {
   if (run.format == kRouted && value.raw().is_object() && !value.has("model_type")) {
@@ -75,7 +115,8 @@ void read_model(const JsonReader& value, Run& run) {
     config["model_type"] = "qwen3_moe";
     return set_model(model_at(JsonReader(config, run.row.place()), run.skip), run);
   }
-  set_model(model_at(value, run.skip), run);
+  const Json config = run.format == kPublished ? named_otherwise(value, run.skip) : value.raw();
+  set_model(model_at(JsonReader(config, value.place()), run.skip), run);
   if (run.has_model && (run.format == kPublished || run.format == kHost))
     run.setup.strategy.zero = zero_options(Buckets::hf_auto, run.setup.model.shape.hidden_size);
 }
@@ -110,12 +151,40 @@ void read_liger(const JsonReader& value, Run& run) {
   if (value.boolean_or("cross_entropy", false)) run.skip.add("Liger's cross-entropy of whole logits");
 }
 
-/// torchtitan compiles each layer; what others compile is not said.
+namespace {
+
+/// True if torchtitan compiles the loss, too: since the middle of 2025, of which sources name the month or a
+/// build of torch. Source: torchtitan torchtitan/components/loss.py build_cross_entropy_loss.
+bool compiles_loss(const std::string& version) {
+  return version.starts_with("2025-06") || version.find("torch 2.8") != std::string::npos ||
+         version.find("torch 2.9") != std::string::npos;
+}
+
+}  // namespace
+
+/// torchtitan compiles each layer; what others compile is not said. A compiled loss keeps whole logits and
+/// their gradient in 16 bits and has temporaries of tiles, as a loss in many slices has.
 void read_published_compile(const JsonReader& value, Run& run) {
+  constexpr std::int64_t kTiles = 64;
   if (!value.boolean()) return;
   run.setup.training.compile = Compile::layer;
-  if (run.options.text_or("framework", "") != "torchtitan") run.skip.add("torch.compile of what is not said");
+  const std::string framework = run.options.text_or("framework", "");
+  // FSDP2's hooks divide a model that is compiled whole into its layers.
+  if (framework != "torchtitan" && framework != "kempnerforge")
+    run.skip.add("torch.compile of what is not said");
+  if (framework == "torchtitan" && compiles_loss(run.options.text_or("framework_version", "")))
+    run.setup.training.loss_chunks = kTiles;
 }
+
+namespace {
+
+/// Transformer Engine's recipes: blocks of 32 values are planned as rows.
+void read_engine_float8(const std::string& words, Run& run) {
+  if (words.starts_with("nvfp4")) return run.skip.add("products in 4 bits");
+  run.setup.training.float8 = words.starts_with("mxfp8") ? Float8::rowwise : Float8::tensorwise;
+}
+
+}  // namespace
 
 /// True or false, or a recipe in the source's words.
 void read_published_float8(const JsonReader& value, Run& run) {
@@ -124,13 +193,17 @@ void read_published_float8(const JsonReader& value, Run& run) {
     return;
   }
   const std::string words = value.text();
-  const bool is_known = words.starts_with("float8 tensorwise") || words.starts_with("float8 rowwise");
+  if (run.options.text_or("framework", "").find("megatron") != std::string::npos)
+    return read_engine_float8(words, run);
+  // Blocks of 32 values have a scale each; rows have one.
+  const bool by_rows = words.starts_with("float8 rowwise") || words.starts_with("mxfp8_cublas");
+  const bool is_known = words.starts_with("float8 tensorwise") || by_rows;
   if (!is_known || words.find("gw_hp") != std::string::npos || words.find("handwritten") != std::string::npos)
     return run.skip.add("8-bit products other than torchao's", words);
   const bool gathers = words.find("float8 all-gather") != std::string::npos;
-  run.setup.training.float8 = gathers                               ? Float8::tensorwise_gather
-                              : words.starts_with("float8 rowwise") ? Float8::rowwise
-                                                                    : Float8::tensorwise;
+  run.setup.training.float8 = gathers   ? Float8::tensorwise_gather
+                              : by_rows ? Float8::rowwise
+                                        : Float8::tensorwise;
 }
 
 /// Unsloth's inputs of layers; others move all that is saved.
@@ -144,6 +217,7 @@ void read_published_offload(const JsonReader& value, Run& run) {
 /// operators.
 void read_recompute(const JsonReader& value, Run& run) {
   const std::string words = value.text();
+  if (run.setup.strategy.megatron) return read_megatron_recompute(words, run);
   if (words.starts_with("selective") && words != "selective op")
     run.skip.add("selective checkpointing of another kind", words);
 }
@@ -197,12 +271,14 @@ void read_divergence(const JsonReader& value, Run& run) {
 
 // ---- degrees of parallelism
 
-void read_tensor_parallel(const JsonReader& value, Run& run) { divide(run, &ParallelLayout::tensor, value); }
+void read_tensor_parallel(const JsonReader& value, Run& run) {
+  divide_ranks(run, &ParallelLayout::tensor, value);
+}
 
 /// Ranks that divide a sample are a ring under context parallelism.
 void read_sequence_parallel(const JsonReader& value, Run& run) {
   const bool in_ring = run.options.at("framework").text() == "fsdp_cp";
-  divide(run, in_ring ? &ParallelLayout::context : &ParallelLayout::sequence, value);
+  divide_ranks(run, in_ring ? &ParallelLayout::context : &ParallelLayout::sequence, value);
 }
 
 void read_replicas(const JsonReader& value, Run& run) {

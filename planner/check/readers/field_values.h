@@ -86,11 +86,32 @@ void skip_always(const JsonReader& /*value*/, Run& run) {
   run.skip.add(feature.text);
 }
 
-/// Reads a degree of parallelism: above 1 the run has a feature that is not modelled.
-template <Word feature>
-void skip_degree(const JsonReader& value, Run& run) {
-  if (value.integer(1, kMostRanks) > 1) run.skip.add(feature.text);
-}
+/// Divides the ranks along `axis`; the rest of them shard.
+void divide_ranks(Run& run, std::int64_t ParallelLayout::*axis, const JsonReader& value);
+
+// ---- published runs whose model is divided over ranks
+/// Starts a run of a framework that divides layers among stages, or experts; false where `name` is none, or
+/// the row divides neither.
+[[nodiscard]] bool starts_divided(const std::string& name, Run& run);
+void read_stages(const JsonReader& value, Run& run);
+void read_virtual_stages(const JsonReader& value, Run& run);
+void read_context(const JsonReader& value, Run& run);
+void read_expert_ranks(const JsonReader& value, Run& run);
+void read_expert_tensor(const JsonReader& value, Run& run);
+void read_token_division(const JsonReader& value, Run& run);
+void read_shard_ranks(const JsonReader& value, Run& run);
+void read_pipeline_schedule(const JsonReader& value, Run& run);
+void read_local_batch(const JsonReader& value, Run& run);
+void read_dispatcher(const JsonReader& value, Run& run);
+void read_overlap(const JsonReader& value, Run& run);
+void read_loss_fusion(const JsonReader& value, Run& run);
+void read_chunk_layout(const JsonReader& value, Run& run);
+void read_key_exchange(const JsonReader& value, Run& run);
+void read_megatron_arguments(const JsonReader& value, Run& run);
+void read_published_attention(const JsonReader& value, Run& run);
+void read_summed_bytes(const JsonReader& value, Run& run);
+void read_megatron_recompute(const std::string& words, Run& run);
+void check_division_of_ranks(const JsonReader& value, Run& run);
 
 // ---- the model and the ranks
 void read_published_compile(const JsonReader& value, Run& run);

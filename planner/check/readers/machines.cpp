@@ -84,7 +84,11 @@ std::optional<std::string> profile_named(const std::string& name, std::optional<
   }
   constexpr double kSameMemory = 0.05;
   const auto has = static_cast<double>(gpu->memory.value);
-  if (memory && std::abs(static_cast<double>(memory->value) - has) > kSameMemory * has)
+  // What a source calls GB may be GiB.
+  constexpr double kBinary = 1.073741824;
+  const auto differs = [&](double given) { return std::abs(given - has) > kSameMemory * has; };
+  if (const double given = memory ? static_cast<double>(memory->value) : has;
+      differs(given) && differs(given * kBinary))
     return unknown(name + " with " + format_bytes(*memory));
   return gpu->name;
 }
@@ -124,10 +128,23 @@ std::optional<std::string> profile_of_card(const HardwareProfiles& hardware, con
   return std::nullopt;
 }
 
+namespace {
+
+/// Returns the least number of NVLink domains that divide the GPUs evenly.
+std::int64_t domains_of(std::int64_t gpus, const std::string& node) {
+  const std::int64_t most = find_node(built_in_profiles(), node).usual_gpus;
+  std::int64_t domains = (gpus + most - 1) / most;
+  while (gpus % domains != 0) ++domains;
+  return domains;
+}
+
+}  // namespace
+
 Cluster linked_cluster(const std::string& profile, const JsonReader& row, std::int64_t gpus) {
   const NamedLinks links = links_named(row.text_or("interconnect", ""));
   const JsonReader nodes = row.at("nodes");
-  const std::int64_t count = links.one_domain ? 1 : nodes.integer(1, kMostRanks);
+  const std::int64_t hosts = nodes.integer(1, kMostRanks);
+  const std::int64_t count = links.one_domain ? domains_of(gpus, links.node) : hosts;
   if (gpus % count != 0) nodes.fail(std::to_string(count), "accepted: a divisor of gpus");
   ClusterRequest request{.gpu = profile,
                          .memory = std::nullopt,

@@ -8,6 +8,7 @@
 #include "planner/check/readers/machines.h"
 #include "planner/check/readers/read.h"
 #include "planner/check/readers/values.h"
+#include "planner/plan/legality.h"
 
 namespace zplan::check {
 
@@ -24,6 +25,9 @@ Case published_case(const JsonReader& record, Run& run, Kind kind, Measured meas
   made.grade = record.text_or("grade", "");
   return made;
 }
+
+/// True if a framework with stages or tensor parallelism of its own runs.
+bool divides_model(const Run& run) { return run.setup.strategy.megatron || run.setup.strategy.torchtitan; }
 
 // ---- peaks of memory
 
@@ -44,7 +48,8 @@ NamedCard card_of(const JsonReader& record, Skip& skip) {
 
 /// A run that ended out of memory needed more than the GPU had, or than it held when it stopped.
 MeasuredFigure needed_more(const JsonReader& measured, const Cluster& cluster) {
-  const Bytes capacity = usable_memory(cluster.gpu, bytes_at(measured.at("capacity_bytes")));
+  const auto given = measured.find("capacity_bytes");
+  const Bytes capacity = given ? usable_memory(cluster.gpu, bytes_at(*given)) : cluster.usable_memory;
   const auto low = measured.find("bytes_low");
   const Bytes proven = low ? std::max(capacity, bytes_at(*low)) : capacity;
   return {Statistic::required, {static_cast<double>(proven.value), std::nullopt}};
@@ -74,11 +79,32 @@ std::vector<SweepPlace> sweeps_of(const JsonReader& record) {
     rest.erase("lora_parameters");
     // Micro-steps may differ, so that the batch of a step stays the same.
     if (std::string_view(variable) == "micro_batch") rest.erase("grad_accum");
-    const std::string runs = record.text_or("source", "") + record.at("config").raw().dump() +
+    const std::string runs = record.text_or("source", "") + record.raw().value("config", Json{}).dump() +
                              record.at("measured").at("statistic").text() + rest.dump();
     places.push_back({variable, runs, at});
   }
   return places;
+}
+
+/// What zplan refuses to plan has no predicted memory. Layers that are computed again whole keep their inputs
+/// alone, compiled or not.
+void skip_illegal(Run& run) {
+  Setup& setup = run.setup;
+  if (setup.strategy.checkpointing == Checkpointing::full) setup.training.compile = Compile::none;
+  for (std::string& reason : why_illegal(setup.model, setup.training, setup.strategy,
+                                         {setup.cluster.gpus, setup.cluster.gpus_per_node}))
+    run.skip.add(std::move(reason));
+}
+
+/// Returns the rank whose memory is stated, or the fullest one where none is; ranks "0-3" are alike.
+std::int64_t rank_at(const JsonReader& measured, const Run& run) {
+  const auto rank = measured.find("rank");
+  if (!rank || (rank->raw().is_string() && rank->text() == "max")) return Setup::kFullestRank;
+  if (!rank->raw().is_string()) return rank->integer(0, run.gpus - 1);
+  const std::string words = rank->text();
+  if (words.find_first_not_of("0123456789-") != std::string::npos || words.front() == '-' || words.size() > 9)
+    rank->fail_type("a rank, ranks such as 0-3, or max");
+  return std::min<std::int64_t>(std::stoll(words), run.gpus - 1);
 }
 
 Case memory_case(const JsonReader& record) {
@@ -88,6 +114,10 @@ Case memory_case(const JsonReader& record) {
   run.setup.cluster = usual_cluster(card.profile.value_or(kGenericCard), run.gpus, card.memory);
   run.setup.card_is_known = card.memory.has_value();
   const JsonReader measured = record.at("measured");
+  run.setup.rank = rank_at(measured, run);
+  if (run.setup.strategy.megatron && run.setup.training.float8 != Float8::none)
+    run.skip.add("memory of Transformer Engine's 8-bit products, which was not recorded");
+  if (divides_model(run) && run.has_model && !run.skip.any()) skip_illegal(run);
   const bool failed = record.boolean_or("oom", false);
   const bool is_peak = measured.find("bytes_low") || !measured.has("boundary");
   if (!failed && !is_peak) run.skip.add("the longest sample that fits, without a peak");
@@ -95,8 +125,9 @@ Case memory_case(const JsonReader& record) {
                                 : is_peak ? peak(measured)
                                           : MeasuredFigure{Statistic::required, {0.0, std::nullopt}};
   Case made = published_case(record, run, Kind::measurement, MeasuredMemory{{figure}, {}});
-  made.subset = subset_of(record);
+  made.subset = divides_model(run) ? "a model divided over ranks, " + made.grade : subset_of(record);
   made.card = card.profile.value_or("");
+  made.source = record.text_or("source", "");
   made.sweeps = sweeps_of(record);
   return made;
 }
@@ -118,6 +149,23 @@ void take_measured_network(const JsonReader& options, Cluster& cluster) {
   network.collectives.clear();
 }
 
+/// Tokens per second of a GPU, by the time of a step where they are not printed. What a source states as
+/// operations alone is not judged: sources count them differently.
+double speed_at(const JsonReader& measured, Run& run) {
+  constexpr double kFastest = 1e9;
+  if (!measured.has("tokens_per_second_per_gpu") && !measured.has("step_seconds") &&
+      (measured.has("tflops_per_gpu") || measured.has("mfu") || measured.has("train_seconds"))) {
+    run.skip.add("a speed that is no tokens per second or time of a step");
+    return 1;
+  }
+  if (measured.has("tokens_per_second_per_gpu") || !measured.has("step_seconds"))
+    return measured.at("tokens_per_second_per_gpu").number(1e-3, kFastest);
+  const double seconds = measured.at("step_seconds").number(1e-6, kMostSeconds);
+  const Strategy& s = run.setup.strategy;
+  return static_cast<double>(s.global_batch_size() * run.setup.training.sequence_length) / seconds /
+         static_cast<double>(run.gpus);
+}
+
 Case speed_case(const JsonReader& record) {
   check_schema(record, "zplan.speed/1");
   Run run = read_run(record, kPublished);
@@ -126,11 +174,11 @@ Case speed_case(const JsonReader& record) {
   run.setup.cluster = card ? linked_cluster(*card, run.options, run.gpus)
                            : usual_cluster(kGenericCard, run.gpus, std::nullopt);
   take_measured_network(run.options, run.setup.cluster);
-  constexpr double kFastest = 1e9;
-  const double speed = record.at("measured").at("tokens_per_second_per_gpu").number(1e-3, kFastest);
+  const double speed = speed_at(record.at("measured"), run);
   const bool slower = run.has_model && run.setup.training.modules.attention_time > 1;
   Case made = published_case(record, run, Kind::speed, MeasuredSpeed{speed});
   made.subset = slower ? "a slower attention kernel" : "attention as PyTorch runs it";
+  if (divides_model(run)) made.subset = "a model divided over ranks, " + made.grade;
   made.card = card.value_or("");
   made.source = record.text_or("source", "");
   return made;

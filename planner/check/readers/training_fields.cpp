@@ -144,12 +144,21 @@ void run_unsloth(Run& run) {
   if (trains_whole || !run.options.boolean_or("padding_free", true)) training.compile = Compile::layer;
 }
 
-/// Its units are the embedding, each layer, and norm with head. Source: torchtitan
-/// models/llama3/infra/parallelize.py apply_fsdp.
+/// Its units are the embedding, each layer, and norm with head; its script has the allocator expand segments.
+/// Source: torchtitan models/llama3/infra/parallelize.py apply_fsdp, run_train.sh.
 void run_torchtitan(Training& training) {
   training.framework = Framework::fsdp;
+  training.expandable_segments = true;
   training.fsdp_wraps_ends = true;
   choose_modules(training.modules, "framework", "torchtitan");
+}
+
+/// Its units are the layers, and all else together. Source: KempnerForge
+/// kempnerforge/distributed/parallel.py apply_fsdp2.
+void run_kempnerforge(Run& run) {
+  run_torchtitan(run.setup.training);
+  run.setup.training.fsdp_wraps_ends = false;
+  if (run.setup.model.shape.experts) run.skip.add("mixtures of KempnerForge");
 }
 
 bool runs_unsloth(const Run& run) { return run.setup.training.modules.name == kUnsloth.name; }
@@ -161,15 +170,19 @@ void read_framework(const JsonReader& value, Run& run) {
   Training& training = run.setup.training;
   const std::string name = value.text();
   const bool published = run.format == kPublished;
-  const bool whole = published && run.options.at("zero").integer(0, 3) == 0;
+  const bool whole = published && run.options.integer_or("zero", 3, 0, 3) == 0;
   if (name == "deepspeed")
     training.framework = Framework::deepspeed;
   else if (name == "single" || (published && name == "ddp") || (name == "fsdp" && whole))
     training.framework = Framework::torch;
   else if (name == "unsloth")
     run_unsloth(run);
+  else if (published && starts_divided(name, run))
+    ;  // its fields follow
   else if (published && name == "torchtitan")
     run_torchtitan(training);
+  else if (published && name == "kempnerforge")
+    run_kempnerforge(run);
   else if (name == "fsdp" || (published && name == "torch-fsdp") || (!published && name == "fsdp_cp"))
     training.framework = Framework::fsdp;
   else if (published)
@@ -237,7 +250,8 @@ void read_loss(const JsonReader& value, Run& run) {
   run.setup.training.cut_loss = loss == "cce";
   if (loss == "full" || loss == "fused" || loss == "cce" || runs_unsloth(run)) return;
   if (run.format == kTraining && !from_name<Objective>(loss)) run.skip.add("loss " + loss);
-  if (run.format == kPublished && loss != "chunked") run.skip.add(loss + " cross-entropy");
+  const bool is_own = loss == "chunked" || run.setup.strategy.megatron || run.setup.strategy.torchtitan;
+  if (run.format == kPublished && !is_own) run.skip.add(loss + " cross-entropy");
 }
 
 void read_loss_chunk_tokens(const JsonReader& value, Run& run) {
@@ -328,7 +342,8 @@ void read_completion(const JsonReader& value, Run& run) {
 }
 
 void read_trained_ends(const JsonReader& value, Run& run) {
-  if (value.boolean()) run.setup.training.modules_to_save = ends_of(run.setup.model);
+  if (value.boolean() && !run.setup.strategy.megatron)
+    run.setup.training.modules_to_save = ends_of(run.setup.model);
 }
 
 void read_saved_modules(const JsonReader& value, Run& run) {
