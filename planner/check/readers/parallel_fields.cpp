@@ -21,6 +21,12 @@ const FrameworkSpec& spec_of(const Run& run) { return spec(run.setup.training.fr
 /// True if a degree of the row is above 1.
 bool is_above_1(const Run& run, const char* key) { return run.options.integer_or(key, 1, 1, kMostRanks) > 1; }
 
+bool states_memory(const Run& run) { return run.row.text_or("schema", "") == "zplan.measurement/1"; }
+
+/// Frameworks with modules and pipelines of their own that are planned as another one's.
+constexpr std::array<std::string_view, 2> kMegatrons{"megatron", "primus-megatron"};
+constexpr std::array<std::string_view, 3> kTitans{"torchtitan", "kempnerforge", "nemo-automodel"};
+
 /// Sets what Megatron's recipes set and rows do not repeat: experts run in one product, and its data loader
 /// makes no mask.
 void start_megatron(Run& run) {
@@ -32,14 +38,14 @@ void start_megatron(Run& run) {
 }
 
 /// Without pipelines, tensor and context parallelism runs are those of FSDP2 with torchtitan's modules.
-void start_titan(Run& run) {
+/// KempnerForge's tensor-parallel ranks have the whole embedding and whole logits, and gradients that are not
+/// divided before the last micro-step: their memory is another one.
+void start_titan(const std::string& name, Run& run) {
+  if (name != kTitans.front() && states_memory(run))
+    run.skip.add("memory of " + name + "'s own tensor parallelism");
   run.setup.training = with_framework(std::move(run.setup.training), Framework::torchtitan);
   run.setup.strategy.torchtitan = TitanOptions{.attention = TitanAttention::varlen, .loss_chunks = 0};
 }
-
-/// Frameworks with modules and pipelines of their own that are planned as another one's.
-constexpr std::array<std::string_view, 2> kMegatrons{"megatron", "primus-megatron"};
-constexpr std::array<std::string_view, 3> kTitans{"torchtitan", "kempnerforge", "nemo-automodel"};
 
 /// Layers of a model's chunks where they divide evenly in no way that Megatron counts: all but the last ones
 /// have equally many.
@@ -85,7 +91,7 @@ bool starts_divided(const std::string& name, Run& run) {
   if (std::ranges::find(kMegatrons, name) != kMegatrons.end())
     start_megatron(run);
   else if (std::ranges::find(kTitans, name) != kTitans.end() && divides)
-    start_titan(run);
+    start_titan(name, run);
   else
     return false;
   return true;
@@ -253,8 +259,7 @@ void read_summed_bytes(const JsonReader& value, Run& run) {
 /// What recompute computes again, in the source's words, under Megatron-Core.
 void read_megatron_recompute(const std::string& words, Run& run) {
   MegatronOptions& options = *run.setup.strategy.megatron;
-  const bool is_memory = run.row.text_or("schema", "") == "zplan.measurement/1";
-  if (is_memory && words.find(kUpProjection) != std::string::npos)
+  if (states_memory(run) && words.find(kUpProjection) != std::string::npos)
     run.skip.add("memory under recompute of " + std::string(kUpProjection));
   if (words.starts_with("selective")) options.recomputed_modules = recomputed_modules(words, run.skip);
 }

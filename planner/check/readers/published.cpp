@@ -91,8 +91,10 @@ std::vector<SweepPlace> sweeps_of(const JsonReader& record) {
 void skip_illegal(Run& run) {
   Setup& setup = run.setup;
   if (setup.strategy.checkpointing == Checkpointing::full) setup.training.compile = Compile::none;
-  for (std::string& reason : why_illegal(setup.model, setup.training, setup.strategy,
-                                         {setup.cluster.gpus, setup.cluster.gpus_per_node}))
+  Strategy asked = setup.strategy;
+  if (asked.megatron) asked.megatron->loss_fusion = LossFusion::native;  // older releases had both
+  for (std::string& reason :
+       why_illegal(setup.model, setup.training, asked, {setup.cluster.gpus, setup.cluster.gpus_per_node}))
     run.skip.add(std::move(reason));
 }
 

@@ -254,6 +254,11 @@ void check_training(const Training& training, const Strategy& s, Reasons& reason
     reasons.emplace_back("under Megatron-Core AdamW and SGD with momentum are planned");
   if (training.optimizer != Optimizer::adamw && s.megatron->precision_aware)
     reasons.emplace_back("use-precision-aware-optimizer needs AdamW");
+  if (s.megatron->fused_cross_entropy && s.megatron->loss_fusion == LossFusion::te)
+    reasons.emplace_back(
+        "Megatron-Core 0.19.2 has Transformer Engine's cross-entropy switched off: "
+        "--cross-entropy-fusion-impl "
+        "native");
   if (s.zero_stage > 1) reasons.emplace_back("Megatron-Core's distributed optimizer is stage 1");
   if (offloads(s) && !s.megatron->offloads_optimizer)
     reasons.emplace_back(
