@@ -6,6 +6,7 @@
 #include "cli/recipes/recipe_table.h"
 #include "models/base/error.h"
 #include "models/catalogue/catalogue.h"
+#include "models/catalogue/names.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {
@@ -23,7 +24,8 @@ std::optional<Model> catalogued(const std::string& model) {
   };
   for (const CatalogueEntry& each : catalogue())
     if (is_called(each.name) || std::ranges::any_of(each.aliases, is_called)) return catalogue_model(each);
-  return std::nullopt;
+  const std::optional<NameMeaning> meant = meaning_of_name(model);
+  return meant && meant->entry != nullptr ? std::optional(catalogue_model(*meant->entry)) : std::nullopt;
 }
 
 bool has_part(const Model& model, const Training& frozen) {

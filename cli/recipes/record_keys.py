@@ -43,7 +43,7 @@ SCRIPTS = ("dataset_mixer dataset_mixture dataset_splits dataset_configs dataset
            "tokenizer_revision trl_project config_file machine_rank main_process_ip main_process_port main_training_function rdzv_backend same_network "
            "train_file_dir validation_file_dir max_train_samples max_eval_samples train_samples tool_format template_name cache_dir model_revision "
            "use_fast_tokenizer data_path image_folder eval_path eval_image_folder lazy_preprocess merger_lr vision_lr head_lr lora_namespan_exclude "
-           "lora_weight_path image_min_pixels video_min_pixels fps nframes lora_bias lora_alpha opd_lambda opd_beta orpo_beta max_new_tokens vllm_enforce_eager vllm_max_model_len vllm_dtype image_root").split()
+           "lora_weight_path image_min_pixels video_min_pixels fps nframes lora_bias lora_alpha opd_lambda opd_beta orpo_beta dpo_loss max_new_tokens vllm_enforce_eager vllm_max_model_len vllm_dtype image_root").split()
 # Keys of sections that v1's plugins read without declaring them. Source: v1/plugins/trainer_plugins/, v1/plugins/model_plugins/kernels/.
 SECTIONS = ("dcp_path pin_memory reshard_after_forward offload_params config_file ep_size ep_dispatcher wd momentum nesterov ns_steps adamw_betas adamw_eps lr "
             "include_kernels chunk_size use_kernels require_logits num_warmup_steps").split()

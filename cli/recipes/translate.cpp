@@ -303,7 +303,9 @@ RecipeOptions as_model(const RecipePlace& place) {
   const fs::path beside = fs::path(place.folder) / name;
   std::error_code ignored;
   if (fs::exists(beside / "config.json", ignored)) return {{"--model", beside.lexically_normal().string()}};
-  return {{"--model", unpacked_name(name)}};
+  // An alias whose shape is known by its whole name keeps the ending that says how it is packed.
+  const std::optional<NameMeaning> known = meaning_of_name(name);
+  return {{"--model", known && known->packed == nullptr ? name : unpacked_name(name)}};
 }
 
 // Weights that are packed before they are loaded, or by a library other than bitsandbytes.
@@ -357,6 +359,16 @@ RecipeOptions as_wide(const RecipePlace& place, const std::string& name, std::st
   return {};
 }
 
+/// True if the recipe itself says how nf4 is packed, of which a name that ends in "-bnb-nf4" says nothing.
+bool is_packed_as_asked(const RecipePlace& place, std::string_view by_name) {
+  if (by_name != "nf4") return false;
+  return std::ranges::any_of(place.recipe.settings, [](const RecipeSetting& setting) {
+    return std::ranges::any_of(setting.options, [](const auto& option) {
+      return option.first == "--quantization" && option.second.starts_with("nf4");
+    });
+  });
+}
+
 }  // namespace
 
 bool trains_adapters(const RecipePlace& place) {
@@ -387,6 +399,7 @@ RecipeOptions as_packed_model(const RecipePlace& place) {
   } else if (const PackedName* packed = packed_name(name); packed != nullptr && !packed->method.empty()) {
     quantization = packed->quantization;
     if (quantization.empty()) return as_wide(place, name, packed->method);
+    if (is_packed_as_asked(place, quantization)) return {};
     if (packed->partly)
       place.not_planned(
           "the layers that this copy leaves in 16 bits are planned in 4: it takes more memory than planned");

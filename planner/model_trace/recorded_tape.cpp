@@ -248,7 +248,7 @@ std::optional<std::string> why_no_tape(const Model& model, const Training& train
     return missing("of another library's layers");
   if (training.method != Method::full && (training.dora || !training.modules_to_save.empty()))
     return missing("with DoRA or trained copies");
-  if (training.fused_loss || training.loss_chunks > 1 || training.fused_head)
+  if (training.fused_loss || training.cut_loss || training.loss_chunks > 1 || training.fused_head)
     return missing("with a fused or sliced loss");
   if (training.lora_dropout > 0 && training.method != Method::full)
     return missing("with dropout in front of adapters");

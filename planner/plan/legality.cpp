@@ -276,8 +276,8 @@ void check_method(const Model& model, const Training& training, const Strategy& 
   check_compile(model, training, s, framework, reasons);
   check_float8(model, training, s, framework, reasons);
   check_hooks(model, training, s, framework, reasons);
-  if (training.cut_loss && (s.layout.tensor > 1 || model.recorded || model.analogue))
-    reasons.emplace_back("cut cross-entropy is planned for described models, without tensor parallelism");
+  if (training.cut_loss && s.layout.tensor > 1)
+    reasons.emplace_back("cut cross-entropy is planned without tensor parallelism");
   const LayerKernels& kernels = training.modules.kernels;
   if (kernels.replace_layers() && is_recorded_alone(model))
     reasons.push_back(for_described_models(fmt::format("the use of {}'s kernels", kernels.owner)));

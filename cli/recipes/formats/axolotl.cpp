@@ -149,8 +149,12 @@ RecipeOptions other_attention(const RecipePlace& place) {
 /// nothing is computed again.
 RecipeOptions offloaded_activations(const RecipePlace& place) {
   const bool adapts = !place.other("adapter").empty();
-  if (adapts && place.other("deepspeed").empty())
+  if (adapts && place.other("deepspeed").empty()) {
+    place.recipe.not_planned.push_back(
+        {"gradient_checkpointing", place.value.line,
+         "axolotl computes no layer again where adapters' activations wait in host memory"});
     return {{"--checkpoint-offload", "trl"}, {"--checkpointing", "none"}};
+  }
   if (adapts) {
     place.not_planned("all saved activations wait in host memory: planned as checkpointing, without it");
     return {};

@@ -446,7 +446,13 @@ RecipeOptions reinforcement(const RecipePlace& place) {
   }
   options.emplace_back("--objective", "grpo");
   options.emplace_back("--seq", std::to_string(rollout_sequence(place, completion)));
-  options.emplace_back("--generations", std::to_string(whole(place, "num_generations", 8)));
+  constexpr std::int64_t kGenerations = 8, kFewest = 2;
+  const std::int64_t generations = whole(place, "num_generations", kGenerations);
+  if (generations < kFewest)
+    place.recipe.not_planned.push_back(
+        {"num_generations", place.value.line,
+         "one completion of each prompt is planned as two, which take the same memory in a micro-batch"});
+  options.emplace_back("--generations", std::to_string(std::max(generations, kFewest)));
   const std::string beta = place.other("beta");
   if (beta.empty() || !is_zero(beta))
     options.emplace_back("--reference", trains_all_weights(place) ? "copy" : "adapters-off");
@@ -506,7 +512,22 @@ RecipeOptions if_ppo(const RecipePlace& place) {
 /// Length of a sample; of GRPO's prompts it is counted with the completions.
 RecipeOptions sample_length(const RecipePlace& place) {
   const bool is_short = is_on_policy(place) && whole(place, "max_length", 0) <= completion_of(place);
-  return is_reinforcement(place) || is_short ? RecipeOptions{} : as_text(place);
+  if (is_reinforcement(place) || is_short) return {};
+  // Sequences are padded to a multiple of the ranks that divide them. Source: ms-swift 4.6
+  // swift/sequence_parallel/utils.py.
+  const std::int64_t ranks = std::max<std::int64_t>(1, whole(place, "sequence_parallel_size", 1)),
+                     tokens = whole(place, place.row.key, 0);
+  if (!preference_of(place).empty() || tokens % ranks == 0) return as_text(place);
+  return {{"--seq", std::to_string((tokens / ranks + 1) * ranks)}};
+}
+
+/// Sequences are divided while next tokens are trained.
+RecipeOptions divided_sequences(const RecipePlace& place) {
+  if (preference_of(place).empty() || whole(place, place.row.key, 1) <= 1) return as_text(place);
+  place.not_planned(fmt::format(
+      "sequence parallelism of {} is planned as whole sequences on each GPU, which take more memory",
+      preference_of(place)));
+  return {};
 }
 
 /// Samples of a generation over all GPUs, in micro-steps of them.
@@ -719,7 +740,7 @@ std::vector<RecipeRow> training_rows() {
       {"PYTORCH_ALLOC_CONF", "", as_allocator},
       {"max_length", "--seq", sample_length},
       {"packing_length", "--seq", packed_rows},
-      {"sequence_parallel_size", "--sp", as_text},
+      {"sequence_parallel_size", "--sp", divided_sequences},
       {"deepspeed_autotp_size", "--tp", as_text},
       {"zero_hpz_partition_size", "", nullptr, {}, "ZeRO++: a copy of the weights on each node"},
       {"packing", "", without_padding, either},

@@ -69,8 +69,12 @@ RecipeOptions fsdp_version(const RecipePlace& place) {
   return {};
 }
 
+/// TRL's PPOTrainer does not turn checkpointing on. Source: TRL 1.8 experimental/ppo/ppo_trainer.py.
 RecipeOptions checkpointed(const RecipePlace& place) {
-  return place.other("reward_model_path").empty() ? as_word(place) : RecipeOptions{};
+  const RecipeOptions options = as_word(place);
+  if (place.other("reward_model_path").empty()) return options;
+  if (place.boolean().value_or(false)) place.not_planned("it does nothing: PPOTrainer computes no layer again");
+  return {};
 }
 
 std::vector<RecipeRow> with(std::vector<RecipeRow> rows, const std::vector<RecipeRow>& more) {

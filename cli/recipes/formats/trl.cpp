@@ -379,6 +379,7 @@ std::vector<RecipeRow> rows() {
       {"sft_model_path", "--model", as_model},
       {"model_name_or_path", "--objective", objective},
       {"sft_model_path", "--objective", objective},
+      {"model_id", "--objective", objective},
       {"use_peft", "--method", as_word, {{"true", "lora"}, {"false", ""}}},
       {"load_in_8bit", "", as_word, {{"true", "--method qlora --quantization int8"}, {"false", ""}}},
       {"load_in_4bit", "", four_bits, {{"true", "--method qlora --quantization nf4"}, {"false", ""}}},
