@@ -397,6 +397,25 @@ RecipeText text_of_training(std::string text, const std::string& file) {
   return read;
 }
 
+/// Losses of next tokens that never hold all logits have no part in objectives over log-probabilities and
+/// rewards: transformers' models make whole logits where they are given no labels. Source: LLaMA-Factory
+/// 0.9.6 model/model_utils/liger_kernel.py require_logits; TRL 1.16 trainer/dpo_trainer.py; liger_kernel 0.7
+/// transformers/model/llama.py.
+void leave_out_losses_of_labels(Recipe& recipe) {
+  std::string_view objective = "sft";
+  for (const RecipeSetting& setting : recipe.settings)
+    for (const auto& [option, value] : setting.options)
+      if (option == "--objective") objective = value;
+  if (objective == "sft") return;
+  const auto is_of_labels = [](const auto& option) {
+    return option.first == "--fused-loss" || option.first == "--cut-cross-entropy" ||
+           (option.first == "--loss-chunks" && option.second != "1");
+  };
+  for (RecipeSetting& setting : recipe.settings)
+    if (std::erase_if(setting.options, is_of_labels) > 0 && setting.options.empty())
+      setting.unused = fmt::format("does nothing under {}, which takes whole logits", objective);
+}
+
 }  // namespace
 
 RecipeRefusals recipe_refusals(std::string text, const std::string& file, const RecipeAsked& asked) {
@@ -410,6 +429,7 @@ Recipe read_recipe(std::string text, const std::string& file, const RecipeAsked&
   const RecipeText read = text_of_training(std::move(text), file);
   const RecipeTable& table = recipe_table(format_of(read));
   Recipe recipe = RecipeReader(read, table, asked).read();
+  leave_out_losses_of_labels(recipe);
   if (read.syntax == RecipeSyntax::shell)
     recipe.start = "bash {file}";
   else if (table.start != nullptr)

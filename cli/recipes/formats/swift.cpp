@@ -530,6 +530,15 @@ RecipeOptions divided_sequences(const RecipePlace& place) {
   return {};
 }
 
+/// Liger's loss of generated answers. Source: ms-swift 4.6 rlhf_trainers/gkd_trainer.py _prepare_liger_loss,
+/// rlhf_trainers/grpo_trainer.py compute_liger_loss.
+RecipeOptions liger_of_answers(const RecipePlace& place) {
+  const std::string said = preference_of(place);
+  if (place.boolean().value_or(false) && (said == "gkd" || said == "grpo"))
+    place.not_planned("Liger's loss holds slices of the logits: all of them are planned, which take more");
+  return {};
+}
+
 /// Samples of a generation over all GPUs, in micro-steps of them.
 RecipeOptions generation_batch(const RecipePlace& place) {
   if (!rolls_out(place) || place.scalar().empty() || !place.other("steps_per_generation").empty()) return {};
@@ -779,6 +788,7 @@ std::vector<RecipeRow> swift_rows() {
     if (each.key == "fsdp") each.translate = fsdp;
     all.push_back(std::move(each));
   }
+  all.push_back({"use_liger_kernel", "", liger_of_answers});
   return all;
 }
 

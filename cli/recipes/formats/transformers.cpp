@@ -73,7 +73,8 @@ RecipeOptions fsdp_version(const RecipePlace& place) {
 RecipeOptions checkpointed(const RecipePlace& place) {
   const RecipeOptions options = as_word(place);
   if (place.other("reward_model_path").empty()) return options;
-  if (place.boolean().value_or(false)) place.not_planned("it does nothing: PPOTrainer computes no layer again");
+  if (place.boolean().value_or(false))
+    place.not_planned("it does nothing: PPOTrainer computes no layer again");
   return {};
 }
 
@@ -97,7 +98,7 @@ std::vector<RecipeRow> training_arguments_rows() {
        as_word,
        {{"true", "on"}, {"false", "off"}}},
       {"activation_checkpointing", "--checkpointing", as_word, {{"true", "full"}, {"false", "none"}}},
-      {"use_liger_kernel", "", trl::liger_kernels, {{"true", "--fused-loss --kernels liger"}, {"false", ""}}},
+      {"use_liger_kernel", "", as_word, {{"true", "--fused-loss --kernels liger"}, {"false", ""}}},
       {"fsdp", "", fsdp_words},
       {"deepspeed", "--ds-config", as_ds_config},
       {"num_train_epochs", "--epochs", as_text},

@@ -346,25 +346,10 @@ RecipeOptions if_ppo(const RecipePlace& place) {
   return trainer(place).objective == "ppo" ? as_text(place) : RecipeOptions{};
 }
 
-}  // namespace
-
-std::string_view objective_of(const RecipePlace& place) { return trainer(place).objective; }
-
-RecipeOptions liger_kernels(const RecipePlace& place) {
-  RecipeOptions options = as_word(place);
-  const bool is_known =
-      place.recipe.format == RecipeFormat::trl || place.recipe.format == RecipeFormat::transformers;
-  if (is_known && objective_of(place) != "sft")
-    std::erase_if(options, [](const auto& option) { return option.first == "--fused-loss"; });
-  return options;
-}
-
-namespace {
-
 /// Source: TRL 1.15 models/activation_offloading.py.
 RecipeOptions offloaded_activations(const RecipePlace& place) {
   if (!place.boolean().value_or(true)) return {};
-  if (objective_of(place) == "sft" && place.other("deepspeed").empty())
+  if (trainer(place).objective == "sft" && place.other("deepspeed").empty())
     return {{"--checkpoint-offload", "trl"}};
   place.not_planned("saved activations wait in host memory");
   return {};
@@ -408,7 +393,7 @@ std::vector<RecipeRow> rows() {
       {"loss_type", "", loss},
       {"precompute_ref_log_probs", "--reference", precomputed, {{"true", "precomputed"}, {"false", ""}}},
       {"packing", "", as_word, seen},
-      {"use_liger", "", liger_kernels, {{"true", "--fused-loss --kernels liger"}, {"false", ""}}},
+      {"use_liger", "", as_word, {{"true", "--fused-loss --kernels liger"}, {"false", ""}}},
       {"use_liger_loss", "", nullptr, {}, "Liger's loss of preferences, without logits"},
       {"activation_offloading", "", offloaded_activations},
       {"padding_free", "", nullptr, {}, "batches without padding"},
