@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "models/analogy.h"
 #include "models/architectures/parts.h"
 #include "models/base/embedded.h"
 #include "models/config.h"
@@ -316,8 +317,11 @@ std::optional<Model> model_with_idle_towers(const JsonReader& config) {
     add_cross_attention(model, text);
   }
   TowerMaker towers(config, *document, model.shape);
-  if (model.recorded || model.analogue) {
-    model.analogue = model.recorded ? std::make_shared<const Model>(model) : model.analogue;
+  if (model.recorded) {
+    auto recorded = std::make_shared<Model>(model);
+    // Another analogue stands for micro-steps that the language model was not recorded in.
+    if (!recorded->analogue) recorded->analogue = std::make_shared<const Model>(analogue_of(model.shape));
+    model.analogue = std::move(recorded);
     model.recorded.reset();
   }
   model.shape.architecture = config.text_or("model_type", "");
