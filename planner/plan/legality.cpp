@@ -158,7 +158,10 @@ void check_preferences(const Model& model, const Training& training, const Strat
         "{} takes log-probabilities of tokens: its loss is not planned fused with the head or in slices, but "
         "by TRL's fused head",
         facts.objective));
-  if (model.recorded || model.analogue) reasons.push_back(for_described_models(facts.objective));
+  // An analogue lends its micro-step over answers, but no copy of a reference model nor a rollout.
+  const bool lends = compares_answers(training) && facts.reference != ReferenceModel::copy;
+  if (is_recorded_alone(model) || (model.analogue && !lends))
+    reasons.push_back(for_described_models(facts.objective));
   if (facts.reference == ReferenceModel::adapters_off && training.method == Method::full)
     reasons.emplace_back("full fine-tuning has no adapters that could be switched off: --reference copy");
   if (facts.reference == ReferenceModel::adapter) check_reference_adapter(training, s, reasons);

@@ -152,9 +152,17 @@ RecipeOptions quantised(const RecipePlace& place) {
   if (method == "hqq") return hqq_bits(place);
   // Not needed where weights are packed already: AWQ and GPTQ stand in the model's own config.
   if (method == "awq" || method == "gptq" || method == "gptq_v2") return {};
-  if (method != "bnb")
-    place.fail(fmt::format("with quant_method {}", in_quotes(method)), "accepted: with bnb, hqq");
   const std::string bits = place.scalar();
+  if (method == "fp8") {
+    place.not_planned("weights in fp8 are planned in 16 bits, which take more memory");
+    return {};
+  }
+  if (method == "eetq" || method == "quanto")
+    place.not_planned(
+        fmt::format("{} of {} bits is planned as bitsandbytes', of the same size", method, bits));
+  else if (method != "bnb")
+    place.fail(fmt::format("with quant_method {}", in_quotes(method)),
+               "accepted: with bnb, hqq, eetq, quanto, fp8");
   if (bits == "8") return {{"--method", "qlora"}, {"--quantization", "int8"}};
   if (bits != "4") place.fail(in_quotes(bits), "accepted: 4, 8");
   const RecipeValue* twice = place.text.root.find("bnb_4bit_use_double_quant");
@@ -634,7 +642,17 @@ std::vector<RecipeRow> model_rows() {
       {"sft_type", "--method", tuner, methods},
       {"tuner_backend", "", backend},
       {"quant_bits", "", quantised},
-      {"quant_method", "", as_word, {{"bnb", ""}, {"hqq", ""}, {"awq", ""}, {"gptq", ""}, {"gptq_v2", ""}}},
+      {"quant_method",
+       "",
+       as_word,
+       {{"bnb", ""},
+        {"hqq", ""},
+        {"awq", ""},
+        {"gptq", ""},
+        {"gptq_v2", ""},
+        {"eetq", ""},
+        {"quanto", ""},
+        {"fp8", ""}}},
       {"model", "--quantization", as_packed_model},
       {"bnb_4bit_quant_type", "", as_word, {{"nf4", ""}}},
       {"bnb_4bit_use_double_quant", "", as_word, {{"true", ""}, {"false", ""}}},

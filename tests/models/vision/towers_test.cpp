@@ -85,6 +85,21 @@ TEST(Towers, TheThinkerOfAnOmniModel) {
   EXPECT_EQ(parameters(model), parameters(read_config(JsonReader(config["thinker_config"], "test"))));
 }
 
+TEST(Towers, ATextWithFewTapesHasAFurtherAnalogue) {
+  const Model model = model_of(R"({"model_type": "lfm2_vl", "projector_hidden_size": 2048,
+    "downsample_factor": 2, "text_config": {"model_type": "lfm2", "hidden_size": 2048, "block_dim": 2048,
+    "block_ff_dim": 12288, "intermediate_size": 12288, "block_auto_adjust_ff_dim": true,
+    "block_ffn_dim_multiplier": 1.0, "block_multiple_of": 256, "conv_L_cache": 3, "conv_bias": false,
+    "layer_types": ["conv", "conv", "full_attention", "conv", "conv", "full_attention", "conv", "conv",
+    "full_attention", "conv", "full_attention", "conv", "full_attention", "conv", "full_attention", "conv"],
+    "num_attention_heads": 32, "num_hidden_layers": 16, "num_key_value_heads": 8, "vocab_size": 65536},
+    "vision_config": {"model_type": "siglip2_vision_model", "hidden_size": 1152, "intermediate_size": 4304,
+    "num_attention_heads": 16, "num_channels": 3, "num_hidden_layers": 27, "num_patches": 256,
+    "patch_size": 16, "vision_use_head": false}})");
+  ASSERT_TRUE(model.analogue && model.analogue->recorded);
+  EXPECT_TRUE(model.analogue->analogue);
+}
+
 TEST(Towers, SizesThatMakeNoTowerAreRefused) {
   const auto message = [](const char* key, const Json& value) -> std::string {
     Json config = parse_json(kLlavaNext, "test");

@@ -34,6 +34,28 @@ TEST(Axolotl, PluginsTurnTheirLossOn) {
   EXPECT_THAT(not_planned(planned_of(kLora + "plugins: [my.own.Plugin]\n")), HasSubstr("plugins"));
 }
 
+TEST(Axolotl, LossesOfNextTokensHaveNoPartInPairs) {
+  const std::string cut = "plugins:\n  - axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\n";
+  const json pairs = trained(kLora + cut + "rl: dpo\n");
+  EXPECT_EQ(pairs.at("objective"), "dpo");
+  EXPECT_EQ(pairs.at("fused_loss"), false);
+}
+
+TEST(Axolotl, CutsTheLossOfAModelByAnalogy) {
+  const std::string model =
+      "base_model: LiquidAI/LFM2-350M\nadapter: lora\nlora_r: 8\nlora_target_linear: true\n";
+  const std::string cut = "plugins:\n  - axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\n";
+  EXPECT_EQ(trained(model + cut).at("fused_loss"), true);
+  EXPECT_EQ(trained(model + "rl: dpo\n").at("objective"), "dpo");
+}
+
+TEST(Axolotl, ANameTellsNoPackingThatTheRecipeTells) {
+  const std::string model = "base_model: axolotl-quants/Llama-4-Scout-17B-16E-Linearized-bnb-nf4-bf16\n";
+  const json plan = planned_of(model + "adapter: qlora\nload_in_4bit: true\nlora_target_linear: true\n");
+  EXPECT_EQ(plan.at("training").at("quantization"), "nf4-double");
+  EXPECT_EQ(plan.at("model").at("name"), "axolotl-quants/Llama-4-Scout-17B-16E-Linearized-bnb-nf4-bf16");
+}
+
 TEST(Axolotl, LigersLayersNeedTheirPlugin) {
   const std::string liger = "plugins: [axolotl.integrations.liger.LigerPlugin]\n";
   EXPECT_EQ(trained(kLora + liger + "liger_rms_norm: true\nliger_glu_activation: true\n").at("kernels"),

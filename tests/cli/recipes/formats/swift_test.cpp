@@ -186,6 +186,27 @@ TEST(SwiftRecipe, ReadsOtherTuners) {
   EXPECT_THAT(swift_error(kSft + "--tuner_type lorax"), HasSubstr("accepted: lora, full, lora_llm"));
 }
 
+TEST(SwiftRecipe, DividesSequencesOfNextTokens) {
+  const std::string model = "swift sft --model Qwen/Qwen3-8B --sequence_parallel_size 4 --max_length 65535\n";
+  EXPECT_THAT(swift_options(model), Contains(Pair("--sp", "4")));
+  EXPECT_THAT(swift_options(model), Contains(Pair("--seq", "65536")));
+  const std::string pairs =
+      "swift rlhf --rlhf_type dpo --model Qwen/Qwen3-8B --sequence_parallel_size 4 --max_length 2049\n";
+  EXPECT_THAT(swift_options(pairs), Not(Contains(Pair("--sp", "4"))));
+  EXPECT_THAT(swift_options(pairs), Contains(Pair("--seq", "2049")));
+  const Recipe read = swift_read(pairs);
+  EXPECT_TRUE(std::ranges::any_of(
+      read.not_planned, [](const RecipeKey& each) { return each.key == "sequence_parallel_size"; }));
+}
+
+TEST(SwiftRecipe, PlansLigersLossOfNextTokensAlone) {
+  const std::string sft = "swift sft --model Qwen/Qwen3-8B --use_liger_kernel true\n";
+  EXPECT_THAT(swift_options(sft), Contains(Pair("--fused-loss", testing::_)));
+  const std::string pairs = "swift rlhf --rlhf_type dpo --model Qwen/Qwen3-8B --use_liger_kernel true\n";
+  EXPECT_THAT(swift_options(pairs), Not(Contains(Pair("--fused-loss", testing::_))));
+  EXPECT_THAT(swift_options(pairs), Contains(Pair("--kernels", "liger")));
+}
+
 TEST(SwiftRecipe, ReadsPreferences) {
   EXPECT_THAT(swift_options("swift rlhf --model Qwen/Qwen3-8B"), Contains(Pair("--objective", "dpo")));
   EXPECT_THAT(swift_options("swift rlhf --rlhf_type rm --model Qwen/Qwen3-8B"),
