@@ -2,8 +2,10 @@
 import fs from "fs";
 import path from "path";
 import { createRequire } from "module";
-import { BadInput, emptyState, linkOf, makeScenario, readLink } from "../../web/page/scenario.js";
-import { openText } from "../../web/page/files.js";
+import { BadInput } from "../../web/page/input.js";
+import { emptyState, filesOf, linkOf, makeScenario, readLink } from "../../web/page/scenario.js";
+import { openText, openTogether } from "../../web/page/files.js";
+import { zipOf } from "../../web/page/zip.js";
 import { questionOf, readAnswer, refusal } from "../../web/page/question.js";
 
 const require = createRequire(import.meta.url);
@@ -62,7 +64,18 @@ const RECIPES = [
   recipe.replace("qlora", "no_such_adapter"), recipe.replace("base_model: Qwen/Qwen3-8B\n", ""), `${recipe}base_model: two\n`, "a: &a [x, x]\nb: &b [*a, *a, *a, *a, *a, *a]\nc: &c [*b, *b, *b, *b, *b, *b]\n", `${"[".repeat(500)}${"]".repeat(500)}`, "#!/bin/sh\necho hello\n", "import torch\nprint(1)\n", "\u0001\u0002", "<html></html>",
 ];
 
-const cases = [...LINKS.map(link), ...CONFIGS.map((each) => dropped("config.json", each)), ...RECIPES.map((each) => dropped("recipe.yaml", each))];
+const whole = new Uint8Array(await zipOf({ "a.zplan": JSON.stringify({ schema: "zplan.scenarios/1", scenarios: [{ name: "a", arguments: ["--model", "8B", "--gpus", "0", "--mem", "44"] }] }) }).arrayBuffer());
+const cut = (from, until) => whole.slice(from, until);
+const changedAt = (at, value) => whole.map((byte, i) => (i === at ? value : byte));
+const ARCHIVES = [[], [1, 2, 3], new Uint8Array(4096), cut(0, -1), cut(1), cut(0, 40), cut(whole.length - 22), changedAt(8, 99), changedAt(whole.length - 22 + 10, 250), changedAt(whole.length - 22 + 16, 255), changedAt(whole.length - 22 + 19, 255),
+  changedAt(26, 255), changedAt(30, 0), whole];
+const archive = (bytes, i) => [`archive ${i}`, async () => {
+  const [{ error, ...made }] = await openTogether([{ name: "x.zip", size: bytes.length, arrayBuffer: async () => new Uint8Array(bytes).buffer }], makeScenario(good), table);
+  if (error) throw error;
+  return made;
+}];
+
+const cases = [...ARCHIVES.map(archive), ...LINKS.map(link), ...CONFIGS.map((each) => dropped("config.json", each)), ...RECIPES.map((each) => dropped("recipe.yaml", each))];
 let passed = 0, failed = 0, planned = 0;
 for (const [name, make] of cases) {
   try {
@@ -81,14 +94,33 @@ for (const [name, make] of cases) {
   }
 }
 
-// What a link says is what was in the page.
-const before = { ...emptyState(), scenarios: [makeScenario({ model: "m/config.json", gpus: "8", "fused-loss": true }, { name: "a; b&c=d/é %", strategy: "tp2+zero1", files: file([["m/config.json", JSON.stringify(llama)]]) }), makeScenario(good, { compared: false })], current: 1, view: "compare" };
-const after = await readLink(`#${await linkOf(before)}`);
-if (JSON.stringify(after, (_, value) => (value instanceof Map ? [...value] : value)) === JSON.stringify(before, (_, value) => (value instanceof Map ? [...value] : value))) ++passed;
-else {
-  ++failed;
-  console.log("a link loses something:", JSON.stringify(after));
+// What a link says is what was in the page, and so is what a saved comparison says.
+const plain = (value) => JSON.stringify(value, (_, each) => (each instanceof Map ? [...each] : each));
+function compare(what, after, before) {
+  if (plain(after) === plain(before)) ++passed;
+  else {
+    ++failed;
+    console.log(`${what} loses something:`, plain(after));
+  }
 }
+const other = { ...llama, hidden_size: 4096 };
+const scenarios = [
+  makeScenario({ model: "m/config.json", gpus: "8", "fused-loss": true }, { name: "a; b&c=d/é %", strategy: "tp2+zero1", files: file([["m/config.json", JSON.stringify(llama)]]) }),
+  makeScenario(good, { compared: false }),
+];
+const before = { ...emptyState(), scenarios, current: 1, view: "compare" };
+compare("a link", await readLink(`#${await linkOf(before)}`), before);
+
+const report = readAnswer(ask(questionOf(makeScenario(good)))).report;
+const texts = filesOf({ ...before, scenarios: [...scenarios, makeScenario({}, { name: "saved", report })] }, "0", "comparison.zplan");
+const asFile = (name, blob) => ({ name, size: blob.size, text: () => blob.text(), arrayBuffer: () => blob.arrayBuffer() });
+const [saved, ...rest] = await openTogether([asFile("comparison.zip", zipOf(texts))], null, table);
+compare("a saved archive", [saved.scenarios, rest], [[...scenarios, makeScenario({}, { name: "saved", report })].map((each) => (each.name ? each : { ...each })), []]);
+// Two models of one name keep their own configs.
+const two = [llama, other].map((each, i) => makeScenario({ ...good, model: "m/config.json" }, { name: String(i), files: file([["m/config.json", JSON.stringify(each)]]) }));
+const [apart] = await openTogether([asFile("two.zip", zipOf(filesOf({ ...before, scenarios: two }, "0", "two.zplan")))], null, table);
+compare("two files of one name", apart.scenarios.map(({ files }) => Object.values(files)), two.map(({ files }) => Object.values(files)));
+
 console.log(`${cases.length} broken inputs, of which ${planned} can be planned all the same`);
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed ? 1 : 0;

@@ -52,6 +52,29 @@ def check_texts_are_translated():
     problems.extend(f"web/page/zh_CN.json: no translation of {text!r}" for text in sorted(used - known))
 
 
+def cpp_files():
+    for folder in ("models", "hardware_profiles", "planner", "cli", "python/engine"):
+        for below, _, names in os.walk(os.path.join(ROOT, folder)):
+            for name in names:
+                if name.endswith((".h", ".cpp")):
+                    yield os.path.join(below, name)
+
+
+def check_sentences_are_the_engines():
+    """A translated sentence stands in the engine's sources, so that it matches what the engine says."""
+    whole = "\n".join(text_of(path) for path in cpp_files())
+    whole = re.sub(r'"\s*\n\s*"', "", whole)
+    for name in files(PAGE, ".sentences.json"):
+        for sentence, translated in json.loads(text_of(name)).items():
+            places = len(re.findall(r"\{#?\}", sentence))
+            if any(int(place) > places for place in re.findall(r"%(\d+)", translated)):
+                problems.append(f"{name}: more places in the translation than in {sentence!r}")
+            for part in re.split(r"\{#?\}", sentence):
+                # Where two of its texts meet, the engine has joined them.
+                if len(part.split()) >= 3 and part not in whole and not any(part[:i] in whole and part[i:] in whole for i in range(1, len(part))):
+                    problems.append(f"{name}: the engine says nowhere {part!r}")
+
+
 def check_policy():
     page = text_of(os.path.join(PAGE, "index.html"))
     if "unsafe-inline" in page or "'unsafe-eval'" in page:
@@ -67,17 +90,12 @@ def check_policy():
 def check_shims():
     shims = text_of(os.path.join(ENGINE, "shims.h"))
     had = set(re.findall(r"^constexpr \w+ (\w+)\(R&&", shims, re.M)) | {"greater", "less"}
-    for folder in ("models", "hardware_profiles", "planner", "cli", "python/engine"):
-        for below, _, names in os.walk(os.path.join(ROOT, folder)):
-            for name in names:
-                if not name.endswith((".h", ".cpp")):
-                    continue
-                path = os.path.join(below, name)
-                for called in set(re.findall(r"std::ranges::(\w+)", text_of(path))) - had:
-                    problems.append(f"{os.path.relpath(path, ROOT)}: std::ranges::{called}, which web/engine/shims.h lacks")
+    for path in cpp_files():
+        for called in set(re.findall(r"std::ranges::(\w+)", text_of(path))) - had:
+            problems.append(f"{os.path.relpath(path, ROOT)}: std::ranges::{called}, which web/engine/shims.h lacks")
 
 
-for check in (check_scripts_parse, check_texts_are_translated, check_policy, check_shims):
+for check in (check_scripts_parse, check_texts_are_translated, check_sentences_are_the_engines, check_policy, check_shims):
     check()
 print("\n".join(problems))
 sys.exit(1 if problems else 0)

@@ -43,12 +43,13 @@ const unescaped = (text) => text.replace(/&(lt|gt|quot|apos|amp);/g, (_, name) =
 /** Without the mark of the key that Qt underlines. */
 const plain = (text) => unescaped(text).replace(/\(&[A-Z0-9]\)|&(?=\S)/gi, "");
 
-/** The window's translations and the page's own, which win. */
+/** The window's translations and the page's own, which win; and what the engine's sentences are in this language. */
 function translations(language) {
   const all = {};
+  const own = (what) => JSON.parse(fs.readFileSync(path.join(root, `web/page/${language}${what}.json`), "utf8"));
   const source = fs.readFileSync(path.join(root, `gui/translations/zplan_${language}.ts`), "utf8");
-  for (const [, english, other] of source.matchAll(/<source>([^]*?)<\/source>\s*(?:<comment>[^]*?<\/comment>\s*)?<translation>([^<]+)<\/translation>/g)) all[plain(english)] ??= plain(other);
-  return { ...all, ...JSON.parse(fs.readFileSync(path.join(root, `web/page/${language}.json`), "utf8")) };
+  for (const [, english, , other] of source.matchAll(/<source>([^<]*)<\/source>(?:\s*<(\w*comment)>[^<]*<\/\2>)*\s*<translation>(?:\s*<numerusform>)?([^<]+)</g)) all[plain(english)] ??= plain(other);
+  return { texts: { ...all, ...own("") }, sentences: own(".sentences") };
 }
 
 function filesBelow(folder, below = "") {
@@ -61,7 +62,7 @@ function filesBelow(folder, below = "") {
 async function main() {
   fs.rmSync(out, { recursive: true, force: true });
   const page = path.join(root, "web/page");
-  copyInto(out, page, fs.readdirSync(page).filter((name) => !["zh_CN.json", "package.json"].includes(name)));
+  copyInto(out, page, fs.readdirSync(page).filter((name) => !name.endsWith(".json")));
   const engine = path.join(out, "engine");
   copyInto(engine, __dirname, ["ask.js", "worker.js"]);
   copyInto(engine, moduleFolder, ["zplan-engine.js"]);

@@ -3,7 +3,8 @@
 import { h, icon, show, copy, download } from "./dom.js";
 import { SUBJECTS, bar, curve, legend, piecesOf, worstMoments } from "./charts.js";
 import { count, gib, grouped, perSecond, percent, seconds } from "./format.js";
-import { languageOf, t } from "./words.js";
+import { wordName } from "./names.js";
+import { languageOf, t, translated } from "./words.js";
 
 const MOST = 10; // strategies that are shown at once
 
@@ -12,6 +13,9 @@ export const fits = (report) => report.recommended !== null;
 
 /** Returns the plan that stands for a scenario: the chosen one, else the first. */
 export const planOf = (report, strategy) => report.plans.find((each) => each.id === strategy) ?? report.plans[0];
+
+/** Returns a sentence of the engine, marked as English where the page is in another language and has no translation of it. */
+const said = (sentence) => translated(sentence) ?? h("span", { lang: "en" }, sentence);
 
 // ---- verdict
 
@@ -30,15 +34,14 @@ export function verdictOf(report, plan) {
   return t("Does not fit: {} needs {}.", plan.id, needs(plan, report));
 }
 
-const METHODS = { full: "full fine-tuning", lora: "LoRA", qlora: "QLoRA" };
-const FRAMEWORKS = { deepspeed: "DeepSpeed", fsdp: "FSDP2", torch: "PyTorch", megatron: "Megatron-Core" };
+const methodName = (method) => (method === "full" ? t("full fine-tuning") : wordName(method));
 
 function questionOf(report, plan) {
   const { model, cluster, training } = report;
   const nodes = cluster.nodes > 1 ? t(" in {} nodes", cluster.nodes) : "";
   const trained = model.trainable_parameters < model.parameters ? t(", {} of them trained", count(model.trainable_parameters)) : "";
-  return t("{}: {} parameters{}; {}, {}, {}. {} × {}{}, {} × {} tokens.", model.name, count(model.parameters), trained, t(METHODS[training.method] ?? training.method),
-    training.precision, FRAMEWORKS[training.framework] ?? training.framework, cluster.gpus, cluster.gpu, nodes, plan.strategy.micro_batch_size, grouped(training.sequence_length));
+  return t("{}: {} parameters{}; {}, {}, {}. {} × {}{}, {} × {} tokens.", model.name, count(model.parameters), trained, methodName(training.method),
+    training.precision, wordName(training.framework), cluster.gpus, cluster.gpu, nodes, plan.strategy.micro_batch_size, grouped(training.sequence_length));
 }
 
 function rangeOf(plan) {
@@ -80,7 +83,7 @@ function verdictCard(report, plan, actions) {
     offersOf(report, plan).map(({ text, command, fits: isFitting }) => h("p", { class: "offer" },
       h("span", { class: isFitting ? "good" : "tip" }, icon(isFitting ? "fits" : "faster")), h("span", {}, text),
       actions.take && h("button", { type: "button", onclick: () => actions.take(command) }, t("Try it")))),
-    report.warnings.length > 0 && h("ul", { class: "warnings" }, report.warnings.map((each) => h("li", {}, icon("warning"), h("span", {}, each)))));
+    report.warnings.length > 0 && h("ul", { class: "warnings" }, report.warnings.map((each) => h("li", {}, icon("warning"), h("span", {}, said(each))))));
 }
 
 // ---- strategies
@@ -94,6 +97,9 @@ function scaleOf(report, subject, plans) {
   const sorted = plans.map(SUBJECTS[subject].whole).sort((a, b) => a - b);
   return Math.min(widest, Math.max(4 * sorted[Math.floor(sorted.length / 2)], 1e-9));
 }
+
+/** A strategy's name, which may go on in the next line behind a plus. */
+const breakable = (id) => id.split("+").map((part, i) => (i === 0 ? part : ["+", h("wbr"), part]));
 
 function strategyRow(report, plan, view, scale, actions) {
   const free = available(report) - plan.memory.required;
@@ -109,8 +115,8 @@ function strategyRow(report, plan, view, scale, actions) {
   ];
   return h("tr", { class: isShown ? "is-shown" : "" },
     h("td", { class: `mark ${plan.fits ? "good" : "bad"}` }, icon(plan.fits ? "fits" : "short"), h("span", { class: "hidden" }, plan.fits ? t("fits") : t("does not fit"))),
-    h("th", { scope: "row" }, h("button", { type: "button", class: "name", "data-key": `plan-${plan.id}`, "aria-pressed": String(isShown), onclick: () => actions.choose(plan.id) }, plan.id),
-      plan.id === report.recommended && h("span", { class: "tag" }, t("recommended"))),
+    h("th", { scope: "row" }, h("button", { type: "button", class: "name", "data-key": `plan-${plan.id}`, "aria-pressed": String(isShown), onclick: () => actions.choose(plan.id) }, breakable(plan.id)),
+      plan.id === report.recommended && [" ", h("span", { class: "tag" }, t("recommended"))]),
     h("td", { class: "drawn" }, bar(plan, SUBJECTS[view.subject], scale, limit)),
     figures.map(([name, value]) => h("td", { class: `figure${name === "over" ? " bad" : ""}`, "data-name": t(name) }, value)));
 }
@@ -187,12 +193,10 @@ function trafficCard(plan) {
 
 // ---- config, launch line
 
-const LAUNCHERS = { deepspeed: "DeepSpeed", torchrun: "torchrun", accelerate: "accelerate", swift: "ms-swift", torchtitan: "torchtitan", megatron: "Megatron-LM" };
-
 const codeBlock = (title, text, name) => h("figure", { class: "code" },
   h("figcaption", {}, h("span", {}, title),
     h("button", { type: "button", class: "quiet", onclick: () => copy(text, t("%1 is copied", title)) }, icon("copy"), t("Copy")),
-    name && h("button", { type: "button", class: "quiet", onclick: () => download(name, text) }, icon("save"), t("Save"))),
+    name && h("button", { type: "button", class: "quiet", onclick: () => download(name, new Blob([text], { type: "text/plain" })) }, icon("save"), t("Save"))),
   h("pre", { tabindex: "0" }, h("code", {}, text)));
 
 /** `config`: {name, text} of the plan that is shown, once the engine has written it, with the report of its own question, if any; or {problem}. */
@@ -206,10 +210,11 @@ function configCard(report, plan, config, command) {
     h("h2", { id: "config" }, t("Start it"), " ", h("span", { class: "of" }, plan.id)),
     !plan.fits && h("p", { class: "quiet" }, t("This plan does not fit, so there is nothing to start.")),
     config?.problem && h("p", { class: "quiet" }, config.problem),
+    plan.fits && !first && !config?.text && !config?.problem && (isFirst || config) && h("p", { class: "quiet" }, t("zplan writes no config and no launch line for this strategy.")),
     h("div", { class: "blocks" },
       h("div", {}, codeBlock(t("Command line"), command),
-        first && codeBlock(t("Launch with {}", LAUNCHERS[first[0]] ?? first[0]), first[1]),
-        others.length > 0 && h("details", {}, h("summary", {}, t("Other launchers")), others.map(([name, line]) => codeBlock(LAUNCHERS[name] ?? name, line))),
+        first && codeBlock(t("Launch with {}", wordName(first[0])), first[1]),
+        others.length > 0 && h("details", {}, h("summary", {}, t("Other launchers")), others.map(([name, line]) => codeBlock(wordName(name), line))),
         script?.length > 0 && codeBlock(t("In the training script"), script.map((each) => each.text).join("\n"))),
       h("div", {}, config?.text && codeBlock(config.name, config.text, config.name))));
 }
@@ -218,17 +223,19 @@ function configCard(report, plan, config, command) {
 
 function whyCard(report, plan) {
   const others = report.plans.filter((each) => each !== plan && each.why.length > 0);
-  const reasons = (each) => h("ul", {}, each.why.map((sentence) => h("li", {}, sentence)));
+  const reasons = (each) => h("ul", {}, each.why.map((sentence) => h("li", {}, said(sentence))));
   return h("section", { class: "card", "aria-labelledby": "why" },
     h("h2", { id: "why" }, t("Why"), " ", h("span", { class: "of" }, plan.id)), reasons(plan),
     others.length > 0 && h("details", {}, h("summary", {}, t("The other strategies")), others.map((each) => [h("h3", {}, each.id), reasons(each)])),
-    report.rejected.length > 0 && h("details", {}, h("summary", {}, t("Not possible")), h("ul", {}, report.rejected.map((each) => h("li", {}, h("strong", {}, each.id), `: ${each.reasons.join("; ")}`)))));
+    report.rejected.length > 0 && h("details", {}, h("summary", {}, t("Not possible")), h("ul", {}, report.rejected.map((each) => h("li", {}, h("strong", {}, each.id), ": ", each.reasons.map((reason, i) => [i > 0 && "; ", said(reason)]))))));
 }
 
 function assumptionsCard(report) {
-  const lines = [report.model.origin && t("Model: {}", report.model.origin), ...report.cluster.assumptions].filter(Boolean);
+  const { origin } = report.model;
   return h("section", { class: "card", "aria-labelledby": "assumed" },
-    h("h2", { id: "assumed" }, t("Assumed")), h("ul", {}, lines.map((each) => h("li", {}, each))),
+    h("h2", { id: "assumed" }, t("Assumed")), h("ul", {},
+      origin && h("li", {}, t("Model: {}", ""), said(origin)), report.cluster.assumptions.map((each) => h("li", {}, said(each)))),
+    languageOf() !== "en" && h("p", { class: "quiet" }, t("Sentences of the engine that have no translation stand in English.")),
     h("p", { class: "quiet" }, t("Every figure is a prediction, not a measurement. zplan {}", report.zplan_version)));
 }
 

@@ -5,9 +5,11 @@ import { Engine, Superseded } from "./engine.js";
 import { Form } from "./form.js";
 import { planOf, showAnswer } from "./answer.js";
 import { showComparison } from "./compare.js";
-import { BadInput, commandOf, copyOf, emptyState, fileOf, linkOf, makeScenario, nameOf, optionsOf, readLink, splitCommand, wordsOf } from "./scenario.js";
-import { openText } from "./files.js";
+import { BadInput } from "./input.js";
+import { commandOf, copyOf, emptyState, filesOf, linkOf, makeScenario, nameOf, optionsOf, readLink, splitCommand, wordsOf } from "./scenario.js";
+import { openTogether } from "./files.js";
 import { problemOf, questionOf, quickQuestionOf, ranked, readAnswer, refusal } from "./question.js";
+import { zipOf } from "./zip.js";
 import { languageOf, loadWords, setLanguage, t, translatePage } from "./words.js";
 
 const EXAMPLES = [
@@ -81,7 +83,7 @@ function configOf(scenario, { report, config }, shown) {
   const key = `${keyOf(scenario)} ${shown.id}`;
   if (configs.has(key)) return configs.get(key);
   configs.set(key, null);
-  const { words, files, reads } = questionOf(withOptions(scenario, strategyOptions(shown.strategy)));
+  const { words, files, reads } = questionOf(withOptions(scenario, strategyOptions(shown.strategy, scenario)));
   engine.ask(words, { files, reads, kind: "config" }).then((answer) => {
     const made = readAnswer(answer);
     const isThis = made.report?.plans[0].id === shown.id;
@@ -92,19 +94,23 @@ function configOf(scenario, { report, config }, shown) {
 }
 
 const OFFLOAD = { "none none": "none", "cpu none": "optimizer", "cpu cpu": "all", "none cpu": "param", "nvme none": "optimizer-nvme", "nvme nvme": "all-nvme", "nvme cpu": "optimizer-nvme+param", "cpu nvme": "optimizer+param-nvme" };
-const strategyOptions = (strategy) => ({
-  framework: strategy.framework,
-  zero: String(strategy.zero_stage),
-  tp: String(strategy.tensor_parallel),
-  offload: OFFLOAD[`${strategy.offload_optimizer} ${strategy.offload_parameters}`],
-});
+/** Options by the key that a report's strategy has for them. One that is absent there is not divided by. */
+const DEGREES = { tensor_parallel: "tp", pipeline_parallel: "pp", virtual_stages: "vpp", sequence_parallel: "sp", context_parallel: "cp", expert_parallel: "ep", expert_tensor_parallel: "etp", dp_replicate: "dp-replicate" };
+
+/** Returns options by name that leave this strategy alone of all that a scenario's options allow. */
+function strategyOptions(strategy, scenario) {
+  const options = { framework: strategy.framework, zero: String(strategy.zero_stage), offload: OFFLOAD[`${strategy.offload_optimizer} ${strategy.offload_parameters}`] };
+  for (const [key, option] of Object.entries(DEGREES))
+    if (strategy[key] !== undefined || scenario.options.has(option)) options[option] = String(strategy[key] ?? 1);
+  return options;
+}
 
 function withOptions(scenario, options) {
   const made = copyOf(scenario);
   made.name = "";
   made.strategy = "";
   for (const [name, value] of Object.entries(options)) made.options.set(name, value);
-  // Of frameworks that have neither.
+  // The default needs no word.
   if (made.options.get("framework") === "deepspeed" && !scenario.options.has("framework")) made.options.delete("framework");
   return made;
 }
@@ -165,7 +171,7 @@ function render() {
     });
     sayOnce(report, shown);
   } else if (answer?.problem) {
-    show($("answer"), h("section", { class: "card empty" }, h("span", { class: "mark bad" }, icon("warning")), h("h1", {}, t("This cannot be planned yet")), h("p", {}, answer.problem.whole),
+    show($("answer"), h("section", { class: "card empty" }, h("span", { class: "mark bad" }, icon("warning")), h("h1", {}, t("This cannot be planned yet")), h("p", { lang: "en" }, answer.problem.whole),
       answer.problem.option === "model" && /no file or folder|known as/.test(answer.problem.text) && h("p", { class: "quiet" }, t("The page knows the models of its catalogue. Drop any other model's config.json on it."))));
   } else {
     show($("answer"), h("section", { class: "card loading" }, h("div", { class: "line wide" }), h("div", { class: "line" }), h("div", { class: "block" }), h("p", { class: "quiet", role: "status" }, t("Planning…"))));
@@ -176,7 +182,7 @@ function render() {
 function showProblem(problem, isAbove) {
   const place = $("problem");
   place.hidden = !problem || !isAbove || state.view === "compare";
-  if (!place.hidden) show(place, icon("warning"), h("span", {}, problem.whole, " ", h("span", { class: "quiet" }, t("Below is the last answer."))));
+  if (!place.hidden) show(place, icon("warning"), h("span", {}, h("span", { lang: "en" }, problem.whole), " ", h("span", { class: "quiet" }, t("Below is the last answer."))));
 }
 
 /** Of a saved report whose figures cannot be drawn says so. */
@@ -293,7 +299,7 @@ function takeOffer(command, report) {
     if (command) made = { ...copyOf(scenario), name: "", strategy: "", options: optionsOf(splitCommand(command).slice(1), table) };
     else {
       const { change: words, plan: other } = report.alternative;
-      made = withOptions(scenario, { ...strategyOptions(other.strategy), ...Object.fromEntries(optionsOf(splitCommand(words), table)) });
+      made = withOptions(scenario, { ...strategyOptions(other.strategy, scenario), ...Object.fromEntries(optionsOf(splitCommand(words), table)) });
     }
     add(made);
     announce(t("Added beside the first"));
@@ -325,32 +331,35 @@ function edit(name, value) {
 // ---- files
 
 async function openFiles(files) {
-  for (const file of files) {
-    try {
-      const made = openText(file.name, await file.text(), current(), table);
-      if (made.scenarios) {
-        keepForUndo();
-        change(() => {
-          const offset = state.scenarios.length;
-          state.scenarios.push(...made.scenarios);
-          state.current = offset;
-          if (offset === 0) state.baseline = made.baseline;
-          if (made.scenarios.length > 1) state.view = "compare";
-        });
-      } else {
-        add(made.scenario);
-      }
-      announce(t("%1 is open", file.name));
-    } catch (error) {
-      announce(error instanceof BadInput ? error.message : `${file.name}: ${error.message}`, true);
+  for (const { name, scenarios, baseline, scenario, error } of await openTogether(files, current(), table)) {
+    if (error) {
+      announce(error instanceof BadInput ? error.message : `${name}: ${error.message}`, true);
+    } else if (scenarios) {
+      keepForUndo();
+      change(() => {
+        const offset = state.scenarios.length;
+        state.scenarios.push(...scenarios);
+        state.current = offset;
+        if (offset === 0) state.baseline = baseline;
+        if (scenarios.length > 1) state.view = "compare";
+      });
+      announce(t("%1 is open", name));
+    } else {
+      add(scenario);
+      announce(t("%1 is open", name));
     }
   }
 }
 
 function save() {
-  const missing = state.scenarios.flatMap((each) => Object.keys(each.files));
-  download("comparison.zplan", fileOf(state, catalogue.version));
-  if (missing.length) announce(t("Keep beside it: {}", [...new Set(missing)].join(", ")));
+  const name = "comparison.zplan";
+  const texts = filesOf(state, catalogue.version, name);
+  if (Object.keys(texts).length === 1) {
+    download(name, new Blob([texts[name]], { type: "application/json" }));
+  } else {
+    download("comparison.zip", zipOf(texts));
+    announce(t("Saved with the files that it reads. Unpack it for zplan compare; the page opens it as it is."));
+  }
 }
 
 async function copyLink() {
@@ -358,24 +367,6 @@ async function copyLink() {
   url.hash = await linkOf(state);
   const reports = state.scenarios.filter((each) => each.report).length;
   await copy(url.href, reports ? t("The link is copied, without saved reports") : t("The link is copied"));
-}
-
-// ---- theme, language
-
-function setTheme(theme) {
-  if (theme) document.documentElement.dataset.theme = theme;
-  else delete document.documentElement.dataset.theme;
-  try {
-    if (theme) localStorage.setItem("zplan.theme", theme);
-    else localStorage.removeItem("zplan.theme");
-  } catch {
-    // Without storage it holds until the page is left.
-  }
-}
-
-function toggleTheme() {
-  const isDark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  setTheme(isDark ? "light" : "dark");
 }
 
 // ---- start
@@ -386,7 +377,7 @@ function listen() {
   $("save").onclick = save;
   $("link").onclick = copyLink;
   $("undo").onclick = undo;
-  $("theme").onclick = toggleTheme;
+  $("theme").onclick = () => zplanTheme.toggle();
   $("compare").onclick = () => change(() => (state.view = state.view === "compare" ? "plan" : "compare"));
   $("language").onclick = () => { setLanguage(languageOf() === "en" ? "zh-CN" : "en"); location.reload(); };
   document.querySelector(".skip").onclick = (event) => { event.preventDefault(); document.querySelector("main").focus(); };

@@ -132,9 +132,11 @@ export function curve(plan, available, width) {
   const peak = `${t("peak")} ${gib(worst.bytes)} GiB: ${placeOf(worst)}`;
   const at = x(timeline.indexOf(worst) + 0.5), labelWidth = 7 * peak.length;
   const meetsEdge = at + labelWidth / 2 > LEFT + inner;  // a wider font would cross it
+  // Between the limit and the curve there may be no room for a line of text.
+  const meetsLimit = showsLimit && Math.abs(y(worst.bytes) - 12 - y(available)) < 14;
   shapes.push(s("circle", { class: "peak", cx: at, cy: y(worst.bytes), r: 4 }),
               s("text", { class: "axis strong halo", "text-anchor": meetsEdge ? "end" : "start",
-                          x: meetsEdge ? LEFT + inner : Math.max(LEFT + 4, at - labelWidth / 2), y: y(worst.bytes) - 9 }, peak));
+                          x: meetsEdge ? LEFT + inner : Math.max(LEFT + 4, at - labelWidth / 2), y: y(worst.bytes) + (meetsLimit ? 20 : -9) }, peak));
   const label = t("Memory over the step: at most {} GiB, in {}. The table below has the phases.", gib(worst.bytes), placeOf(worst));
   const cursor = s("g", { class: "cursor", visibility: "hidden" }, s("line", { y1: TOP, y2: bottom }), s("text", { class: "axis strong halo", y: TOP - 8 }));
   const drawing = s("svg", { class: "curve", width, height: bottom + BOTTOM, viewBox: `0 0 ${width} ${bottom + BOTTOM}`, role: "img", "aria-label": label }, shapes.flat().filter(Boolean), cursor);

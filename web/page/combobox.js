@@ -23,22 +23,29 @@ export const matching = (entries, query) =>
     : entries.map((entry) => ({ entry, order: rank(query, entry.texts) })).filter((each) => each.order >= 0)
         .sort((a, b) => a.order - b.order).slice(0, MOST).map((each) => each.entry);
 
-/** Makes the input with id `id`. `entries()`: what is suggested; `changed(value)`: what was typed or chosen. */
-export function combobox({ id, entries, changed, placeholder, describedBy, none }) {
+/**
+ * Makes the input with id `id`. `entries()`: what is suggested; `changed(value)`: what was typed or chosen; `none()`: what is said where nothing
+ * fits, if anything; `isList`: the value is a list, of which the part behind the last comma is completed.
+ */
+export function combobox({ id, entries, changed, placeholder, describedBy, none, isList = false }) {
   const list = `${id}-list-${next++}`;
   let shown = [], active = -1, isOpen = false, before = "";
   const input = h("input", {
     id, type: "text", role: "combobox", autocomplete: "off", autocapitalize: "off", spellcheck: "false", "aria-autocomplete": "list",
     "aria-expanded": "false", "aria-controls": list, placeholder, "aria-describedby": describedBy,
-    oninput: () => open(input.value), onfocus: () => { before = input.value; input.select(); }, onclick: () => isOpen || open(""),
+    oninput: () => open(partOf(input.value)), onfocus: () => { before = input.value; input.select(); }, onclick: () => isOpen || open(""),
     onblur: () => { close(); if (input.value !== before) take(input.value); }, onkeydown: key,
   });
   const box = h("ul", { id: list, role: "listbox", class: "suggestions", hidden: true, "aria-label": placeholder || id });
 
+  function partOf(value) {
+    return isList ? value.slice(value.lastIndexOf(",") + 1) : value;
+  }
   function draw() {
+    box.hidden = shown.length === 0 && !none;
     show(box, shown.length ? shown.map((entry, i) => h("li", {
       id: `${list}-${i}`, role: "option", "aria-selected": String(i === active), onpointerdown: (event) => { event.preventDefault(); choose(i); },
-    }, h("span", { class: "what" }, entry.value), h("span", { class: "detail" }, entry.detail))) : h("li", { class: "none", role: "option", "aria-disabled": "true" }, none()));
+    }, h("span", { class: "what" }, entry.value), h("span", { class: "detail" }, entry.detail))) : h("li", { class: "none", role: "option", "aria-disabled": "true" }, none?.()));
     input.setAttribute("aria-activedescendant", active < 0 ? "" : `${list}-${active}`);
     if (active >= 0) box.children[active].scrollIntoView({ block: "nearest" });
   }
@@ -46,9 +53,9 @@ export function combobox({ id, entries, changed, placeholder, describedBy, none 
     shown = matching(entries(), query);
     active = -1;
     isOpen = true;
-    box.hidden = false;
     input.setAttribute("aria-expanded", "true");
     draw();
+    box.scrollIntoView({ block: "nearest" });
   }
   function close() {
     isOpen = false;
@@ -61,7 +68,7 @@ export function combobox({ id, entries, changed, placeholder, describedBy, none 
     changed(before);
   }
   function choose(i) {
-    input.value = shown[i].value;
+    input.value = input.value.slice(0, input.value.length - partOf(input.value).length) + shown[i].value;
     close();
     take(input.value);
   }

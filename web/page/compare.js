@@ -67,7 +67,7 @@ export function showComparison(parent, entries, state, actions) {
   const problems = entries.filter(({ scenario, answer }) => scenario.compared && answer?.problem);
   const waiting = entries.filter(({ scenario, answer }) => scenario.compared && !answer).length;
   if (shown.length === 0) {
-    show(parent, h("section", { class: "card empty" }, h("h1", {}, waiting ? t("Planning…") : t("Nothing to compare")), h("p", { class: "quiet" }, t("Tick two scenarios or more in the list.")), problems.map(({ answer }) => h("p", { class: "bad" }, answer.problem.whole))));
+    show(parent, h("section", { class: "card empty" }, h("h1", {}, waiting ? t("Planning…") : t("Nothing to compare")), h("p", { class: "quiet" }, t("Tick two scenarios or more in the list.")), problems.map(({ answer }) => h("p", { class: "bad", lang: "en" }, answer.problem.whole))));
     return;
   }
   const base = Math.max(0, shown.findIndex((each) => each.index === state.baseline));
@@ -78,7 +78,7 @@ export function showComparison(parent, entries, state, actions) {
     : t("{} of {} fit; the fastest is {}: {} tokens/s.", shown.filter(({ plan }) => plan.fits).length, shown.length, nameOf(fastest.scenario), perSecond(fastest.plan.time.tokens_per_second));
   show(parent,
     h("section", { class: `card verdict ${fastest ? "is-good" : "is-bad"}` }, h("h1", {}, h("span", { class: "mark" }, icon(fastest ? "fits" : "short")), h("span", {}, verdict)),
-      waiting > 0 && h("p", { class: "quiet" }, t("{} more are being planned…", waiting)), problems.map(({ scenario, answer }) => h("p", { class: "bad" }, `${nameOf(scenario)}: ${answer.problem.whole}`))),
+      waiting > 0 && h("p", { class: "quiet" }, t("{} more are being planned…", waiting)), problems.map(({ scenario, answer }) => h("p", { class: "bad" }, `${nameOf(scenario)}: `, h("span", { lang: "en" }, answer.problem.whole)))),
     h("section", { class: "card", "aria-labelledby": "side-by-side" },
       h("div", { class: "head" }, h("h2", { id: "side-by-side" }, t("Memory")), h("p", { class: "quiet" }, t("Each bar against its own limit, the line"))),
       h("div", { class: "bars" }, shown.map(({ scenario, report, plan, index }) => h("div", { class: "compared" },

@@ -53,8 +53,8 @@ export async function copy(text, said) {
   announce(said);
 }
 
-export function download(name, text, type = "application/json") {
-  const link = h("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+export function download(name, blob) {
+  const link = h("a", { href: URL.createObjectURL(blob), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }

@@ -1,8 +1,10 @@
 // Files dropped on the page: what they are, and the scenarios that they make.
 
-import { BadInput, copyOf, makeScenario, readScenarios, safePath } from "./scenario.js";
+import { BadInput } from "./input.js";
+import { copyOf, makeScenario, readScenarios, safePath } from "./scenario.js";
+import { readZip } from "./zip.js";
 
-const ACCEPTED = "Accepted: a model's config.json, a ds_config, a trainer's recipe (YAML, JSON, Python or a shell script), a .zplan file, a report saved with --json";
+const ACCEPTED = "Accepted: a model's config.json, a ds_config, a trainer's recipe (YAML, JSON, Python or a shell script), a .zplan file or a .zip of one with what it reads, a report saved with --json";
 const MOST = 8 << 20;
 const IS_TEXT = /^[^\0]*$/;
 
@@ -45,20 +47,56 @@ const changed = (scenario, change) => {
   return made;
 };
 
+/** Reads a report that was saved. Throws BadInput. */
+function reportOf(name, json) {
+  if (!isReport(json)) throw new BadInput(`${name}: a report without plans, or of another release. Accepted: what zplan --json prints`);
+  return json;
+}
+
+/**
+ * Returns what files make that were opened together, each {name, scenarios, baseline}, {name, scenario} or {name, error}: a .zplan file takes the
+ * files that its scenarios read from the others. `files`: as a browser gives them.
+ */
+export async function openTogether(files, current, table) {
+  const texts = {}, opened = [];
+  for (const file of files) {
+    try {
+      if (file.size > MOST) throw new BadInput(`${file.name}: ${file.size} bytes. Accepted: at most ${MOST}`);
+      if (/\.zip$/i.test(file.name)) Object.assign(texts, await readZip(await file.arrayBuffer(), file.name));
+      else texts[file.name] = await file.text();
+    } catch (error) {
+      opened.push({ name: file.name, error });
+    }
+  }
+  const used = new Set();
+  let start = current; // a second file changes what the first has made
+  const isScenarios = (name) => /\.zplan$/i.test(name);
+  for (const name of Object.keys(texts).sort((a, b) => isScenarios(b) - isScenarios(a))) {
+    if (used.has(name)) continue;
+    try {
+      const made = openText(name, texts[name], start, table, { texts, used, reportOf: (path) => reportOf(path, parsed(texts[path])) });
+      start = made.scenario ?? start;
+      opened.push({ name, ...made });
+    } catch (error) {
+      opened.push({ name, error });
+    }
+  }
+  return opened;
+}
+
 /**
  * Returns what a file makes: {scenarios, baseline} of a .zplan file, else {scenario}. `current`: the scenario that is changed;
- * `table`: the options of a plan. Throws BadInput.
+ * `table`: the options of a plan; `beside`: what was opened together with it. Throws BadInput.
  */
-export function openText(name, text, current, table) {
+export function openText(name, text, current, table, beside = { texts: {}, used: new Set() }) {
   if (text.length > MOST) throw new BadInput(`${name}: ${text.length} bytes. Accepted: at most ${MOST}`);
   if (!IS_TEXT.test(text) || text.trim() === "") throw new BadInput(`${name}: ${text.trim() === "" ? "an empty file" : "no text"}. ${ACCEPTED}`);
   const json = parsed(text);
   const start = current && !current.report ? current : makeScenario({ model: "8B", gpus: "8", gpu: "H100-SXM-80GB" });
   if (isObject(json)) {
-    if (json.schema === "zplan.scenarios/1") return readScenarios(json, name, table);
+    if (json.schema === "zplan.scenarios/1") return readScenarios(json, name, table, beside);
     if (json.schema === "zplan.report/1") {
-      if (!isReport(json)) throw new BadInput(`${name}: a report without plans, or of another release. Accepted: what zplan --json prints`);
-      return { scenario: makeScenario({}, { name: name.replace(/\.json$/i, ""), report: json }) };
+      return { scenario: makeScenario({}, { name: name.replace(/\.json$/i, ""), report: reportOf(name, json) }) };
     }
     if (typeof json.schema === "string" && json.schema.startsWith("zplan.")) throw new BadInput(`${name}: ${json.schema}. ${ACCEPTED}`);
     if (isModel(json)) {

@@ -3,26 +3,23 @@
 import { h, icon, show } from "./dom.js";
 import { combobox } from "./combobox.js";
 import { count, gib } from "./format.js";
+import { wordName } from "./names.js";
 import { t } from "./words.js";
 
 /** Options that have a place of their own, by section. */
 const SECTIONS = [
   ["Model", ["model", "recipe", "ds-config"]],
   ["GPUs", ["gpu", "instance", "gpus", "nodes", "mem"]],
-  ["Training", ["method", "lora-rank", "quantization", "framework", "trainer"]],
+  ["Training", ["method", "lora-rank", "quantization", "framework", "trainer", "tp", "pp"]],
   ["Batch", ["seq", "micro-batch", "grad-accum", "global-batch"]],
 ];
 /** Shown only where they are set: a file that was dropped, or a link has them. */
 const ONLY_WHERE_SET = new Set(["recipe", "ds-config", "instance"]);
 /** Widths in sixths of the form. */
-const WIDTHS = { gpus: 2, nodes: 2, mem: 2, "lora-rank": 3, quantization: 3, framework: 3, trainer: 3, seq: 3, "micro-batch": 3, "grad-accum": 3, "global-batch": 3 };
+const WIDTHS = { gpus: 2, nodes: 2, mem: 2, "lora-rank": 3, quantization: 3, framework: 3, trainer: 3, tp: 3, pp: 3, seq: 3, "micro-batch": 3, "grad-accum": 3, "global-batch": 3 };
 const LEFT_OUT = new Set(["hub", "offline"]);
-const NAMES = {
-  full: "Full", lora: "LoRA", qlora: "QLoRA", deepspeed: "DeepSpeed", fsdp: "FSDP2", torch: "PyTorch, DDP", megatron: "Megatron-Core", trl: "TRL",
-  transformers: "Transformers", swift: "ms-swift", "llama-factory": "LLaMA-Factory", axolotl: "Axolotl", torchtune: "torchtune", litgpt: "LitGPT",
-  unsloth: "Unsloth", "megatron-lm": "Megatron-LM",
-};
-const nameOf = (word) => NAMES[word] ?? word;
+/** True of a list of names; one of numbers is suggested as a whole. */
+const isNamesList = (spec) => spec.type !== "integer" && (spec.list || spec.value.startsWith("LIST"));
 
 /** What the answer used where an option is not given. */
 function used(name, report) {
@@ -33,6 +30,8 @@ function used(name, report) {
     case "micro-batch": return String(plan.strategy.micro_batch_size);
     case "grad-accum": return String(plan.strategy.gradient_accumulation_steps);
     case "global-batch": return String(plan.strategy.global_batch_size);
+    case "tp": return String(plan.strategy.tensor_parallel);
+    case "pp": return String(plan.strategy.pipeline_parallel ?? "");
     case "nodes": return String(report.cluster.nodes);
     case "gpus": return String(report.cluster.gpus);
     case "gpu": return report.cluster.gpu;
@@ -109,12 +108,19 @@ export class Form {
       return h("div", { class: "file" }, h("output", { id, class: "path" }), h("button", { type: "button", class: "quiet", "aria-label": t("Remove the file"), title: t("Remove the file"), onclick: () => set("") }, icon("close")));
     if (spec.type === "word" && !spec.list && !spec.other_words || spec.name === "trainer")
       return h("select", { id, "aria-describedby": about, onchange: (event) => set(event.target.value) },
-        h("option", { value: "" }, spec.default ? (isMain ? nameOf(spec.default) : t("default (%1)", nameOf(spec.default))) : spec.name === "trainer" ? t("none") : t("default")),
-        spec.words.filter((word) => word !== spec.default).map((word) => h("option", { value: word }, nameOf(word))));
-    const isNumber = (spec.type === "integer" || spec.type === "number") && !spec.list && spec.words.length === 0;
+        h("option", { value: "" }, spec.default ? (isMain ? wordName(spec.default) : t("default (%1)", wordName(spec.default))) : spec.name === "trainer" ? t("none") : t("default")),
+        spec.words.filter((word) => word !== spec.default).map((word) => h("option", { value: word }, wordName(word))));
+    const placeholder = spec.default || (isMain ? "" : spec.value);
+    if (spec.words.length > 1)
+      return combobox({
+        id, describedBy: about, changed: set, placeholder, isList: isNamesList(spec), entries: () => spec.words.map((word) => ({ value: word, texts: [word, wordName(word)], detail: "" })),
+      });
+    const isNumber = (spec.type === "integer" || spec.type === "number") && !spec.list;
+    const isOnlyNumber = isNumber && spec.words.length === 0;
     return h("input", {
-      id, type: "text", inputmode: isNumber ? (spec.type === "integer" ? "numeric" : "decimal") : null, autocomplete: "off", spellcheck: "false", "aria-describedby": about,
-      placeholder: spec.default || (isNumber ? "" : spec.value), onchange: (event) => set(event.target.value.trim()), oninput: (event) => isNumber && set(event.target.value.trim()),
+      id, type: "text", inputmode: isOnlyNumber ? (spec.type === "integer" ? "numeric" : "decimal") : null, autocomplete: "off", spellcheck: "false", "aria-describedby": about,
+      placeholder: isOnlyNumber ? spec.default : placeholder, onchange: (event) => set(event.target.value.trim()),
+      oninput: ({ target: { value } }) => isNumber && (isOnlyNumber || /^[\d\s.]*$/.test(value)) && set(value.trim()),
       onkeydown: (event) => isNumber && spec.type === "integer" && this.#stepBy(event, spec.name, set),
     });
   }
@@ -133,7 +139,7 @@ export class Form {
 
   #choices(spec, id, set) {
     return h("div", { class: "choices", role: "radiogroup", id }, spec.words.map((word) => h("label", {},
-      h("input", { type: "radio", name: id, value: word, onchange: () => set(word === spec.default ? "" : word) }), h("span", {}, nameOf(word)))));
+      h("input", { type: "radio", name: id, value: word, onchange: () => set(word === spec.default ? "" : word) }), h("span", {}, wordName(word)))));
   }
 
   #models() {
@@ -157,6 +163,7 @@ export class Form {
       this.#setValue(field, value);
       const isWrong = problem?.option === name;
       field.message.textContent = isWrong ? problem.text : this.#aside(name);
+      field.message.lang = isWrong ? "en" : "";
       field.element.classList.toggle("is-wrong", isWrong);
       const input = field.control.matches("input, select") ? field.control : field.control.querySelector("input");
       if (isWrong) input?.setAttribute("aria-invalid", "true");

@@ -6,7 +6,7 @@ import { wordsOf } from "./scenario.js";
 /** Returns what is wrong: of which option, in a sentence. `whole` names the option, `text` does not. */
 export function problemOf(message) {
   const whole = message.trim().split("\n")[0].replace(/^zplan: /, "") || "The engine gave no answer";
-  const match = /^--([a-z-]+): (.*)$/s.exec(whole);
+  const match = /^--([a-z0-9-]+): (.*)$/s.exec(whole);
   return { option: match?.[1] ?? null, text: match?.[2] ?? whole, whole };
 }
 

@@ -1,11 +1,10 @@
 // A scenario: a named question, as in .zplan files (docs/scenarios.md); scenarios as words, as links and as files.
 
+import { BadInput, readAll } from "./input.js";
+
 /** Keys of a link that are no options. */
 const NAME = ".name", PLAN = ".plan", APART = ".apart", FILE = ".file:", AT = ".at", BASELINE = ".baseline", VIEW = ".view";
 const MOST_SCENARIOS = 200, MOST_WORDS = 200, MOST_LINK = 1 << 20, MOST_FILE = 4 << 20;
-
-/** A link or a file that cannot be read: `message` says what was found and what is accepted. */
-export class BadInput extends Error {}
 
 export const makeScenario = (options = {}, rest = {}) => ({
   name: "",
@@ -79,10 +78,10 @@ const decode = (text) => {
   }
 };
 
-const through = async (bytes, stream) => new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
+const through = (bytes, stream, name) => readAll(new Blob([bytes]).stream().pipeThrough(stream), MOST_FILE, name);
 
 async function packed(text) {
-  const bytes = await through(new TextEncoder().encode(text), new CompressionStream("deflate-raw"));
+  const bytes = await through(new TextEncoder().encode(text), new CompressionStream("deflate-raw"), "The link");
   let binary = "";
   for (const byte of bytes) binary += String.fromCharCode(byte);
   return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
@@ -92,9 +91,7 @@ async function unpacked(text, name) {
   try {
     const binary = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
     const bytes = Uint8Array.from(binary, (each) => each.charCodeAt(0));
-    const whole = await through(bytes, new DecompressionStream("deflate-raw"));
-    if (whole.length > MOST_FILE) throw new BadInput();
-    return new TextDecoder().decode(whole);
+    return new TextDecoder().decode(await through(bytes, new DecompressionStream("deflate-raw"), name));
   } catch {
     throw new BadInput(`The link is damaged: the file ${name} in it cannot be read. Accepted: what “Copy link” copies`);
   }
@@ -164,40 +161,77 @@ export const safePath = (path) =>
 
 // ---- .zplan files
 
-/** Returns the text of a .zplan file. Saved reports are left out: the page has no file to name. */
-export function fileOf(state, version) {
-  const asked = state.scenarios.filter((each) => !each.report);
-  const baseline = asked.indexOf(state.scenarios[state.baseline]);
-  const scenarios = asked.map((each) => ({
-    name: nameOf(each),
-    arguments: wordsOf(each),
-    ...(each.strategy && { strategy: each.strategy }),
-    ...(!each.compared && { compared: false }),
-  }));
-  return `${JSON.stringify({ schema: "zplan.scenarios/1", zplan_version: version, baseline: baseline < 0 ? null : baseline, scenarios }, null, 2)}\n`;
+/** Returns a path that no other text of `texts` has, as `path` with a folder in front where one has it. */
+function freePath(texts, path, text) {
+  let free = path;
+  for (let i = 2; texts[free] !== undefined && texts[free] !== text; ++i) free = `${i}/${path}`;
+  return free;
+}
+
+const withPaths = (options, pathOf) => new Map([...options].map(([name, value]) => [name, value === true ? value : value.split(",").map(pathOf).join(",")]));
+
+/**
+ * Returns the texts by path that keep the scenarios: the .zplan file `name` first, then the files that scenarios read, and saved reports, as
+ * `zplan compare` and the window look for them beside it.
+ */
+export function filesOf(state, version, name) {
+  const texts = { [name]: "" };
+  const scenarios = state.scenarios.map((each) => {
+    const about = { ...(each.strategy && { strategy: each.strategy }), ...(!each.compared && { compared: false }) };
+    if (each.report) {
+      const text = `${JSON.stringify(each.report, null, 2)}\n`, path = freePath(texts, `${safePath(nameOf(each))}.json`, text);
+      texts[path] = text;
+      return { name: nameOf(each), report: path, ...about };
+    }
+    const paths = new Map(Object.entries(each.files).map(([path, text]) => [path, [freePath(texts, path, text), text]]));
+    for (const [path, text] of paths.values()) texts[path] = text;
+    return { name: nameOf(each), arguments: wordsOf({ options: withPaths(each.options, (path) => paths.get(path)?.[0] ?? path) }), ...about };
+  });
+  texts[name] = `${JSON.stringify({ schema: "zplan.scenarios/1", zplan_version: version, baseline: scenarios.length ? state.baseline : null, scenarios }, null, 2)}\n`;
+  return texts;
+}
+
+/** Returns the path in `texts` of the file that a .zplan file names: the same, else the only one of this name; undefined where there is none. */
+function pathIn(texts, path) {
+  if (Object.hasOwn(texts, path)) return path;
+  const last = path.split("/").pop();
+  const alike = Object.keys(texts).filter((each) => each.split("/").pop() === last);
+  return last !== "" && alike.length === 1 ? alike[0] : undefined;
 }
 
 const isWord = (each) => typeof each === "string";
 
-function readScenario(json, at, table) {
+function readScenario(json, at, table, beside) {
   if (typeof json !== "object" || json === null) throw new BadInput(`${at}: no object. Accepted: {"name", "arguments"}`);
   if (!isWord(json.name)) throw new BadInput(`${at}/name: missing. Accepted: a text`);
-  if (json.report !== undefined) throw new BadInput(`${at}/report: names the file ${json.report}, which a page cannot read. Accepted: the report itself, dropped on the page`);
+  const rest = { name: json.name, strategy: isWord(json.strategy) ? json.strategy : "", compared: json.compared !== false };
+  if (json.report !== undefined) {
+    const path = isWord(json.report) ? pathIn(beside.texts, json.report) : undefined;
+    if (path === undefined) throw new BadInput(`${at}/report: names the file ${json.report}, which a page cannot read. Accepted: the report, dropped together with this file`);
+    beside.used.add(path);
+    return makeScenario({}, { ...rest, report: beside.reportOf(path) });
+  }
   if (!Array.isArray(json.arguments) || !json.arguments.every(isWord) || json.arguments.length > MOST_WORDS)
     throw new BadInput(`${at}/arguments: missing. Accepted: up to ${MOST_WORDS} words, options and their values`);
-  return makeScenario({}, {
-    name: json.name,
-    options: optionsOf(json.arguments, table),
-    strategy: isWord(json.strategy) ? json.strategy : "",
-    compared: json.compared !== false,
+  const files = {};
+  const options = withPaths(optionsOf(json.arguments, table), (word) => {
+    const path = pathIn(beside.texts, word);
+    if (path === undefined) return word;
+    beside.used.add(path);
+    files[safePath(word)] = beside.texts[path];
+    return safePath(word);
   });
+  return makeScenario({}, { ...rest, options, files });
 }
 
-/** Reads a .zplan file that JSON.parse has read. Throws BadInput. */
-export function readScenarios(json, name, table) {
+/**
+ * Reads a .zplan file that JSON.parse has read. `beside`: {texts, used, reportOf}, the texts by path that were dropped together with it, the set
+ * of those that scenarios read, and what reads a saved report of them. Throws BadInput.
+ */
+export function readScenarios(json, name, table, beside) {
   if (!Array.isArray(json.scenarios) || json.scenarios.length > MOST_SCENARIOS)
     throw new BadInput(`${name}#/scenarios: missing. Accepted: a list of up to ${MOST_SCENARIOS}`);
-  const scenarios = json.scenarios.map((each, i) => readScenario(each, `${name}#/scenarios/${i}`, table));
+  const scenarios = json.scenarios.map((each, i) => readScenario(each, `${name}#/scenarios/${i}`, table, beside));
   const named = new Set(scenarios.map(nameOf));
   // A name that follows from the question goes on following it.
   if (named.size === scenarios.length) for (const each of scenarios) if (nameOf({ ...each, name: "" }) === each.name) each.name = "";

@@ -1,9 +1,10 @@
 // The page's texts in the reader's language. English is the key; translations are the window's, and the page's own
-// (translations/zh_CN.json), joined by packaging/build-web.
+// (zh_CN.json, zh_CN.sentences.json), joined by packaging/build-web.
 
 const KEY = "zplan.language";
 let language = "en";
-let translations = {};
+let texts = {};
+let sentences = []; // of the engine: [{pattern, text}]
 
 const remembered = () => {
   try {
@@ -15,12 +16,20 @@ const remembered = () => {
 
 export const languageOf = () => language;
 
+const FIGURE = "([\\d.,]+(?: ?(?:[kKMGT]i?B(?:/s)?|TFLOP/s|B|s|ms|µs|min|h|days|%))?)";
+const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
+/** Returns what matches a sentence of the engine: {} stands for any words, {#} for a figure with its unit. */
+const patternOf = (sentence) => new RegExp(`^${sentence.split(/(\{#?\})/).map((each) => (each === "{#}" ? FIGURE : each === "{}" ? "(.+?)" : escaped(each))).join("")}$`);
+
 /** Loads the texts: of the language that was chosen, else of the browser's. */
 export async function loadWords() {
   language = remembered() ?? (navigator.languages?.[0]?.toLowerCase().startsWith("zh") ? "zh-CN" : "en");
   if (language === "zh-CN") {
     try {
-      translations = await (await fetch("zh-CN.json")).json();
+      const loaded = await (await fetch("zh-CN.json")).json();
+      texts = loaded.texts;
+      sentences = Object.entries(loaded.sentences).map(([sentence, text]) => ({ pattern: patternOf(sentence), text }));
     } catch {
       language = "en";
     }
@@ -39,7 +48,17 @@ export function setLanguage(chosen) {
 /** Returns the text with {} or %1, %2 replaced by the values. */
 export function t(text, ...values) {
   let next = 0;
-  return (translations[text] ?? text).replace(/\{\}|%(\d)/g, (_, place) => String(values[place ? place - 1 : next++] ?? ""));
+  return (texts[text] ?? text).replace(/\{\}|%(\d+)/g, (_, place) => String(values[place ? place - 1 : next++] ?? ""));
+}
+
+/** Returns a sentence of the engine in the reader's language; null where it has no translation. */
+export function translated(sentence) {
+  if (language === "en") return sentence;
+  for (const { pattern, text } of sentences) {
+    const match = pattern.exec(sentence);
+    if (match) return text.replace(/%(\d+)/g, (_, place) => texts[match[place]] ?? match[place]);
+  }
+  return null;
 }
 
 /** Puts texts into the elements of the page that are there from the start. */
