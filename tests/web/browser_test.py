@@ -22,6 +22,7 @@ except ImportError:
 
 QUESTION = "#model=8B&gpus=8&gpu=H100-SXM-80GB"
 COMPARISON = "#model=8B&gpus=5&mem=44;model=8B&gpus=8&gpu=H100-SXM-80GB&.name=rented;model=8B&gpus=3&mem=44&method=lora;.baseline=1&.view=compare"
+COMPARED = "document.querySelectorAll('.comparison thead th').length === 3"
 READY = "document.querySelector('#answer').getAttribute('aria-busy') === 'false' && document.querySelector('#verdict, .comparison') !== null"
 FIRST_ANSWER, CHANGED_OPTION = 2.0, 0.3  # seconds
 
@@ -111,10 +112,10 @@ def check_speed(checks, browser, base):
 def check_links(checks, browser, base):
     """A link made in one browser opens the same comparison in another."""
     first = opened(checks, browser, base + COMPARISON)
-    wait_for(first, "document.querySelectorAll('.comparison thead th').length === 3")
+    wait_for(first, COMPARED)
     first.wait_for_timeout(500)
     second = opened(checks, browser, first.url)
-    wait_for(second, "document.querySelectorAll('.comparison thead th').length === 3")
+    wait_for(second, COMPARED)
     table = "document.querySelector('.comparison').innerText"
     checks.that(first.evaluate(table) == second.evaluate(table), "a link opens the same comparison elsewhere")
     for page in (first, second):
@@ -137,18 +138,50 @@ def check_files(checks, browser, base):
             checks.that(True, f"{name} is planned: {page.inner_text('#verdict')}")
         with page.expect_download() as saved:
             page.click("#save")
-        path = os.path.join(folder, "saved.zplan")
+        path = os.path.join(folder, saved.value.suggested_filename)
         saved.value.save_as(path)
+        page.click("#compare")
+        wait_for(page, COMPARED)
         other = opened(checks, browser, base + QUESTION)
+        other.click("#scenarios button[aria-label^=delete]")
         other.set_input_files("#file", path)
-        wait_for(other, "document.querySelectorAll('#scenarios li').length > 3")
-        checks.that(True, "a saved .zplan file opens")
+        wait_for(other, COMPARED)
+        table = "document.querySelector('.comparison').innerText"
+        checks.that(page.evaluate(table) == other.evaluate(table), f"a saved comparison opens elsewhere, with the files that were dropped: {os.path.basename(path)}")
+        other.context.close()
         broken = os.path.join(folder, "broken.json")
         with open(broken, "w", encoding="utf-8") as file:
             file.write('{"model_type": "llama", "hidden_size": -5}')
         page.set_input_files("#file", broken)
         wait_for(page, "document.querySelector('#answer').textContent.includes('broken') || !document.querySelector('#problem').hidden")
         checks.that(True, "a broken config is a sentence")
+    page.context.close()
+
+
+def check_frameworks(checks, browser, base):
+    """Every framework that the engine has stands in the form and is planned, with stages where it has them."""
+    page = opened(checks, browser, base + QUESTION + "&grad-accum=8")
+    frameworks = page.evaluate("fetch('catalogue.json').then((r) => r.json()).then(({options}) => options.find(({name}) => name === 'framework').words)")
+    for framework in frameworks:
+        page.select_option("#option-framework", "" if framework == "deepspeed" else framework)
+        wait_for(page, f"{READY} && document.querySelector('#problem').hidden")
+        has_stages = page.is_visible("#option-pp")
+        if has_stages:
+            page.fill("#option-pp", "2")
+            page.press("#option-pp", "Enter")
+            wait_for(page, f"{READY} && document.querySelector('#verdict').textContent.includes('pp2')")
+        checks.that(True, f"{framework} is planned: {page.inner_text('#verdict')}")
+        if has_stages:
+            page.fill("#option-pp", "")
+            page.press("#option-pp", "Enter")
+    page.context.close()
+
+
+def check_chinese(checks, browser, base):
+    page = opened(checks, browser, base + QUESTION, locale="zh-CN")
+    reasons = page.evaluate("[...document.querySelectorAll('[aria-labelledby=why] > ul > li')].map((each) => [each.textContent, each.querySelector('[lang=en]') !== null])")
+    checks.that(reasons and not any(english for _, english in reasons), f"reasons are Chinese: {reasons[0][0]}")
+    checks.that(page.evaluate("document.documentElement.lang") == "zh-CN", "the language of the page is told")
     page.context.close()
 
 
@@ -174,7 +207,8 @@ def check_wrong_types(checks, browser, folder):
     server.shutdown()
 
 
-VIEWS = {"start": "", "plan": QUESTION, "short": "#model=70B&gpus=2&gpu=RTX-3090-24GB&seq=512&method=qlora", "problem": "#model=none/such&gpus=8&mem=80", "compare": COMPARISON}
+STAGES = "#model=70B&gpus=64&nodes=8&gpu=H100-SXM-80GB&framework=torchtitan&pp=4&tp=2&grad-accum=8"
+VIEWS = {"start": "", "plan": QUESTION, "short": "#model=70B&gpus=2&gpu=RTX-3090-24GB&seq=512&method=qlora", "problem": "#model=none/such&gpus=8&mem=80", "stages": STAGES, "compare": COMPARISON}
 
 
 def visit(checks, browser, base, axe, pictures):
@@ -185,7 +219,7 @@ def visit(checks, browser, base, axe, pictures):
                 page.goto(base + link)
                 wait_for(page, "document.querySelector('#answer').getAttribute('aria-busy') === 'false'")
                 if name == "compare":
-                    wait_for(page, "document.querySelectorAll('.comparison thead th').length === 3")
+                    wait_for(page, COMPARED)
                 page.wait_for_timeout(300)
                 wide = page.evaluate("document.documentElement.scrollWidth")
                 if wide > width:
@@ -224,6 +258,8 @@ def main():
         check_speed(checks, browser, base)
         check_links(checks, browser, base)
         check_files(checks, browser, base)
+        check_frameworks(checks, browser, base)
+        check_chinese(checks, browser, base)
         check_wrong_types(checks, browser, given.folder)
         visit(checks, browser, base, axe, given.pictures)
         checks.that(not checks.console, f"the console is empty: {checks.console[:3]}")

@@ -8,7 +8,7 @@ import { showComparison } from "./compare.js";
 import { BadInput } from "./input.js";
 import { commandOf, copyOf, emptyState, filesOf, linkOf, makeScenario, nameOf, optionsOf, readLink, splitCommand, wordsOf } from "./scenario.js";
 import { openTogether } from "./files.js";
-import { problemOf, questionOf, quickQuestionOf, ranked, readAnswer, refusal } from "./question.js";
+import { problemOf, questionOf, quickQuestionOf, readAnswer, readQuickAnswer, refusal, strategyOptions } from "./question.js";
 import { zipOf } from "./zip.js";
 import { languageOf, loadWords, setLanguage, t, translatePage } from "./words.js";
 
@@ -37,18 +37,16 @@ const answerOf = (scenario) => (scenario.report ? { report: scenario.report } : 
 
 // ---- answers
 
-/**
- * Shows what is known soon: the strategies of the last answer under the new options, or of usual ones what fits. The whole answer follows.
- */
+/** Shows what is known soon, where it says that something fits: a part of the strategies without advice. The whole answer follows. */
 function glance(scenario) {
   const before = last.get(scenario);
   if (scenario.report || answerOf(scenario) || refusal(scenario, table)) return;
-  const key = keyOf(scenario), question = quickQuestionOf(scenario, before);
-  if (question === null) return;
-  engine.ask(question.words, { files: question.files, kind: "glance" }).then((answer) => {
-    const { report } = readAnswer(answer);
-    if (!report || keyOf(scenario) !== key || answerOf(scenario) || !(before || report.plans.some((each) => each.fits))) return;
-    last.set(scenario, ranked(report));
+  const key = keyOf(scenario);
+  const { words, files } = quickQuestionOf(scenario, before?.plans ?? []);
+  engine.ask(words, { files, kind: "glance" }).then((answer) => {
+    const report = readQuickAnswer(answer);
+    if (!report || keyOf(scenario) !== key || answerOf(scenario) || report.recommended === null) return;
+    last.set(scenario, report);
     if (current() === scenario) render();
   }, () => {});
 }
@@ -91,18 +89,6 @@ function configOf(scenario, { report, config }, shown) {
     if (current() === scenario) render();
   }, () => configs.delete(key));
   return null;
-}
-
-const OFFLOAD = { "none none": "none", "cpu none": "optimizer", "cpu cpu": "all", "none cpu": "param", "nvme none": "optimizer-nvme", "nvme nvme": "all-nvme", "nvme cpu": "optimizer-nvme+param", "cpu nvme": "optimizer+param-nvme" };
-/** Options by the key that a report's strategy has for them. One that is absent there is not divided by. */
-const DEGREES = { tensor_parallel: "tp", pipeline_parallel: "pp", virtual_stages: "vpp", sequence_parallel: "sp", context_parallel: "cp", expert_parallel: "ep", expert_tensor_parallel: "etp", dp_replicate: "dp-replicate" };
-
-/** Returns options by name that leave this strategy alone of all that a scenario's options allow. */
-function strategyOptions(strategy, scenario) {
-  const options = { framework: strategy.framework, zero: String(strategy.zero_stage), offload: OFFLOAD[`${strategy.offload_optimizer} ${strategy.offload_parameters}`] };
-  for (const [key, option] of Object.entries(DEGREES))
-    if (strategy[key] !== undefined || scenario.options.has(option)) options[option] = String(strategy[key] ?? 1);
-  return options;
 }
 
 function withOptions(scenario, options) {

@@ -15,6 +15,7 @@ export class Engine {
   #next = 1;
   #isReady = false;
   #impatience = 0;
+  #failure = null; // why there is no engine
 
   constructor() {
     this.#start();
@@ -25,6 +26,7 @@ export class Engine {
    * answered; null: none. Rejects with EngineError or Superseded.
    */
   ask(words, { files = {}, reads = [], kind = null } = {}) {
+    if (this.#failure) return Promise.reject(new EngineError(this.#failure));
     return new Promise((resolve, reject) => {
       if (kind !== null) {
         this.#waiting = this.#waiting.filter((each) => each.kind !== kind || each.reject(new Superseded()));
@@ -37,13 +39,15 @@ export class Engine {
 
   #start() {
     this.#isReady = false;
-    this.#worker = new Worker("engine/worker.js");
+    const early = this.#worker === null ? zplanEarly : null; // of start.js
+    this.#worker = early?.worker ?? new Worker("engine/worker.js", { name: "again" });
     this.#worker.onmessage = ({ data }) => this.#hear(data);
     this.#worker.onerror = (event) => {
       event.preventDefault();
       this.#fail(event.message || "engine/worker.js could not be loaded");
     };
-    this.#worker.postMessage({ start: true, module: this.#module });
+    if (early) for (const data of early.said) this.#hear(data);
+    else this.#worker.postMessage({ start: true, module: this.#module });
   }
 
   #restart() {
@@ -65,6 +69,7 @@ export class Engine {
   }
 
   #fail(message) {
+    this.#failure = message;
     for (const each of [this.#running, ...this.#waiting]) each?.reject(new EngineError(message));
     this.#running = null;
     this.#waiting = [];

@@ -32,21 +32,57 @@ export function questionOf(scenario) {
   return { words: ["plan", ...wordsOf(scenario), ...(config ? ["--emit", config] : []), "--json"], files: scenario.files, reads: config ? [config] : [] };
 }
 
-/** Strategies that are tried before there is an answer. */
-const USUAL = { deepspeed: ["zero1", "zero2", "zero3", "zero3+offload-all"], fsdp: ["fsdp", "fsdp+no-reshard"] };
+const OFFLOAD = { "none none": "none", "cpu none": "optimizer", "cpu cpu": "all", "none cpu": "param", "nvme none": "optimizer-nvme", "nvme nvme": "all-nvme", "nvme cpu": "optimizer-nvme+param", "cpu nvme": "optimizer+param-nvme" };
+/** Options by the key that a report's strategy has for them. One that is absent there is not divided by. */
+const DEGREES = { tensor_parallel: "tp", pipeline_parallel: "pp", virtual_stages: "vpp", sequence_parallel: "sp", context_parallel: "cp", expert_parallel: "ep", expert_tensor_parallel: "etp", dp_replicate: "dp-replicate" };
 
-/**
- * Returns a question whose answer comes in half the time: the strategies of the last answer, if any, under the options of this scenario,
- * without advice; null where there are too few.
- */
-export function quickQuestionOf(scenario, before) {
-  const usual = scenario.options.has("recipe") ? [] : USUAL[scenario.options.get("framework") ?? "deepspeed"] ?? [];
-  const ids = before?.plans.slice(0, 8).map(({ id }) => id) ?? usual;
-  return ids.length < 2 ? null : { words: ["compare", ...wordsOf(scenario), "--json", "--", ...ids], files: scenario.files, reads: [] };
+/** Returns options by name that leave this strategy alone of all that a scenario's options allow. */
+export function strategyOptions(strategy, scenario) {
+  const options = { framework: strategy.framework, zero: String(strategy.zero_stage) };
+  const offload = OFFLOAD[`${strategy.offload_optimizer} ${strategy.offload_parameters}`];
+  if (offload) options.offload = offload;
+  for (const [key, option] of Object.entries(DEGREES))
+    if (strategy[key] !== undefined || scenario.options.has(option)) options[option] = String(strategy[key] ?? 1);
+  return options;
 }
 
-/** Returns a report with what fits in front, fastest first. */
-export const ranked = (report) => ({ ...report, plans: [...report.plans].sort((a, b) => b.fits - a.fits || b.time.tokens_per_second - a.time.tokens_per_second) });
+/** What a glance leaves out before there is an answer, by framework. */
+const USUAL = { deepspeed: { tp: "1", offload: "none" }, fsdp: { tp: "1", offload: "none" } };
+const GLANCE = "glance.zplan";
+/** How many plans of the last answer a glance looks at. */
+const GLANCED = 4;
+
+/** Returns values of options, each of them as `lists` of options by name have it. */
+function joined(lists) {
+  const values = {};
+  for (const list of lists) for (const [name, value] of Object.entries(list)) (values[name] ??= new Set()).add(value);
+  return Object.fromEntries(Object.entries(values).map(([name, set]) => [name, [...set].join(",")]));
+}
+
+/**
+ * Returns a question whose answer comes several times as fast as the whole one: a file of one scenario, which is compared without advice
+ * and with few strategies: those of the first of `plans`, which the last answer had, or those that divide no layer and offload nothing.
+ */
+export function quickQuestionOf(scenario, plans) {
+  const framework = scenario.options.get("framework") ?? "deepspeed";
+  const alike = plans.slice(0, GLANCED).filter(({ strategy }) => strategy.framework === framework);
+  const few = alike.length ? joined(alike.map(({ strategy }) => strategyOptions(strategy, scenario))) : USUAL[framework] ?? {};
+  const options = new Map(scenario.options);
+  if (!options.has("recipe") && !options.has("ds-config")) for (const [name, value] of Object.entries(few)) if (!options.has(name)) options.set(name, value);
+  const file = { schema: "zplan.scenarios/1", scenarios: [{ name: GLANCE, arguments: wordsOf({ options }) }] };
+  return { words: ["compare", GLANCE, "--json"], files: { ...scenario.files, [GLANCE]: JSON.stringify(file) } };
+}
+
+/** Returns the report of a quick answer; null where there is none. */
+export function readQuickAnswer({ status, output }) {
+  if (status !== 0 && status !== 1) return null;
+  try {
+    const { report } = JSON.parse(output).scenarios[0];
+    return isReport(report) ? report : null;
+  } catch {
+    return null;
+  }
+}
 
 /** Reads an answer: {report, config} or {problem}. */
 export function readAnswer({ status, output, messages, written }) {

@@ -1,6 +1,13 @@
-// Sets the theme ahead of the first paint: the one that was chosen, else the system's, which it follows. Loaded as a script of its own, so that
-// it runs before anything is drawn.
+// What does not wait for the page's modules: the theme, which is there ahead of the first paint, and the engine, which is compiled meanwhile.
 "use strict";
+
+/** The engine's first worker, and what it said before anyone listened. */
+const zplanEarly = { worker: new Worker("engine/worker.js"), said: [] };
+zplanEarly.worker.onmessage = ({ data }) => zplanEarly.said.push(data);
+zplanEarly.worker.onerror = (event) => zplanEarly.said.push({ failed: event.message || "engine/worker.js could not be loaded" });
+zplanEarly.worker.postMessage({ start: true });
+
+/** The theme that was chosen, else the system's, which it follows. */
 const zplanTheme = (() => {
   const KEY = "zplan.theme";
   const system = matchMedia("(prefers-color-scheme: dark)");
