@@ -193,11 +193,14 @@ function trafficCard(plan) {
 
 // ---- config, launch line
 
-const codeBlock = (title, text, name) => h("figure", { class: "code" },
+/** Returns words of a command line that break between words alone: browsers would break it behind the dashes of an option. */
+const commandWords = (text) => text.split(/( +)/).map((word, i) => (i % 2 ? word : h("span", { class: "word" }, word)));
+
+const codeBlock = (title, text, { name = null, isCommand = false } = {}) => h("figure", { class: "code" },
   h("figcaption", {}, h("span", {}, title),
     h("button", { type: "button", class: "quiet", onclick: () => copy(text, t("%1 is copied", title)) }, icon("copy"), t("Copy")),
     name && h("button", { type: "button", class: "quiet", onclick: () => download(name, new Blob([text], { type: "text/plain" })) }, icon("save"), t("Save"))),
-  h("pre", { tabindex: "0" }, h("code", {}, text)));
+  h("pre", { tabindex: "0", class: isCommand ? "is-command" : "" }, h("code", {}, isCommand ? commandWords(text) : text)));
 
 /** `config`: {name, text} of the plan that is shown, once the engine has written it, with the report of its own question, if any; or {problem}. */
 function configCard(report, plan, config, command) {
@@ -212,11 +215,11 @@ function configCard(report, plan, config, command) {
     config?.problem && h("p", { class: "quiet" }, config.problem),
     plan.fits && !first && !config?.text && !config?.problem && (isFirst || config) && h("p", { class: "quiet" }, t("zplan writes no config and no launch line for this strategy.")),
     h("div", { class: "blocks" },
-      h("div", {}, codeBlock(t("Command line"), command),
-        first && codeBlock(t("Launch with {}", wordName(first[0])), first[1]),
-        others.length > 0 && h("details", {}, h("summary", {}, t("Other launchers")), others.map(([name, line]) => codeBlock(wordName(name), line))),
+      h("div", {}, codeBlock(t("Command line"), command, { isCommand: true }),
+        first && codeBlock(t("Launch with {}", wordName(first[0])), first[1], { isCommand: true }),
+        others.length > 0 && h("details", {}, h("summary", {}, t("Other launchers")), others.map(([name, line]) => codeBlock(wordName(name), line, { isCommand: true }))),
         script?.length > 0 && codeBlock(t("In the training script"), script.map((each) => each.text).join("\n"))),
-      h("div", {}, config?.text && codeBlock(config.name, config.text, config.name))));
+      h("div", {}, config?.text && codeBlock(config.name, config.text, { name: config.name }))));
 }
 
 // ---- why

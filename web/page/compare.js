@@ -45,7 +45,7 @@ function difference(value, base, line) {
   if (!line.difference || value === base) return null;
   if (base === 0) return null;
   const share = value / base - 1;
-  if (Math.abs(share) < 0.005) return null;
+  if (Math.abs(share) < 0.005 || share > 999) return null; // a base that is next to nothing
   const better = line.less === null ? "" : (share < 0) === line.less ? "good" : "bad";
   return h("span", { class: `difference ${better}` }, share >= 2 ? `× ${(value / base).toFixed(1)}` : `${share > 0 ? "+" : "−"}${Math.round(Math.abs(share) * 100)} %`);
 }
