@@ -30,16 +30,18 @@ const GPUS = [["--gpu", "H100-SXM-80GB"], ["--gpu", "A100-SXM-80GB"], ["--gpu", 
 function question() {
   const gpus = pick([1, 2, 4, 5, 8, 16, 32]);
   const words = ["--model", pick(MODELS), "--gpus", String(gpus), ...pick(GPUS), ...often(0.3, ["--nodes", String(Math.max(1, gpus / 8))])];
-  const method = pick(["full", "full", "lora", "qlora"]);
-  if (method !== "full") words.push("--method", method, ...often(0.4, ["--lora-rank", pick(["8", "64"])]));
   const framework = pick(["", "", "", "fsdp", "torch", "megatron", "torchtitan"]);
+  const hasStages = framework === "megatron" || framework === "torchtitan";
+  const method = hasStages ? "full" : pick(["full", "full", "lora", "qlora"]);
   if (framework) words.push("--framework", framework);
-  if (framework === "megatron" || framework === "torchtitan") words.push(...often(0.6, ["--pp", pick(["2", "1,2"])]));
-  words.push(...often(0.1, ["--float8", pick(["rowwise", "tensorwise"])]), ...often(0.1, ["--checkpoint-offload", pick(["trl", "unsloth", "deepspeed"])]), ...often(0.1, ["--compile", "layer"]));
+  if (method !== "full") words.push("--method", method, ...often(0.4, ["--lora-rank", pick(["8", "64"])]));
+  if (hasStages) words.push(...often(0.6, ["--pp", pick(["2", "1,2"])]));
+  if (framework !== "" && framework !== "megatron") words.push(...often(0.2, ["--float8", pick(["rowwise", "tensorwise"])]), ...often(0.2, ["--compile", "layer"]));
+  if (framework === "fsdp") words.push(...often(0.3, ["--checkpoint-offload", pick(["trl", "unsloth"])]));
   words.push(...often(0.5, ["--seq", pick(["512", "1024", "4096", "8192"])]), ...often(0.4, ["--micro-batch", pick(["2", "4", "max"])]), ...often(0.3, ["--grad-accum", pick(["2", "8"])]));
-  words.push(...often(0.2, ["--precision", pick(["fp16", "fp32"])]), ...often(0.3, ["--optimizer", pick(["adamw8bit", "sgd", "adafactor", "lion"])]));
-  words.push(...often(0.3, ["--checkpointing", pick(["none", "selective"])]), ...often(0.2, ["--attention", pick(["sdpa", "eager"])]), ...often(0.2, ["--fused-loss"]));
-  words.push(...often(0.2, ["--zero", pick(["2,3", "3", "1"])]), ...often(0.15, ["--tp", pick(["1,2", "2"])]), ...often(0.15, ["--offload", pick(["none", "all", "optimizer"])]));
+  words.push(...often(0.2, ["--precision", pick(["fp16", "fp32"])]), ...often(hasStages ? 0.05 : 0.3, ["--optimizer", pick(["adamw8bit", "sgd", "adafactor", "lion"])]));
+  words.push(...often(0.3, ["--checkpointing", pick(["none", "selective"])]), ...often(0.2, ["--attention", pick(["sdpa", "eager"])]), ...often(hasStages ? 0.05 : 0.2, ["--fused-loss"]));
+  words.push(...often(hasStages ? 0.05 : 0.2, ["--zero", pick(["2,3", "3", "1"])]), ...often(0.15, ["--tp", pick(["1,2", "2"])]), ...often(hasStages ? 0.05 : 0.15, ["--offload", pick(["none", "all", "optimizer"])]));
   words.push(...often(0.1, ["--trainer", pick(["trl", "axolotl", "torchtune", "unsloth"])]), ...often(0.1, ["--headroom", "5"]), ...often(0.05, ["--gpus", "0"]), ...often(0.05, ["--no-such-option"]));
   const command = random() < 0.85 ? ["plan"] : pick([["fit", "--solve", "micro-batch"], ["fit", "--solve", "sequence"], ["search"]]);
   // Searches over everything take long.
