@@ -111,8 +111,10 @@ double memory_share(const Gpu& gpu, const KernelModel& model) {
   if (!gpu.multiprocessors) return kUnknown.memory;
   const double rated = gpu.memory_bandwidth.value / static_cast<double>(*gpu.multiprocessors);
   const bool is_wide = matrix_units(gpu) == MatrixUnits::blackwell;
-  return 1 /
-         std::hypot(1 / model.copy, rated / (model.bytes_per_multiprocessor * (is_wide ? kWideAccesses : 1)));
+  // C libraries differ in the last bit of std::hypot: the module of the page would print other digits.
+  const double copies = 1 / model.copy;
+  const double in_flight = rated / (model.bytes_per_multiprocessor * (is_wide ? kWideAccesses : 1));
+  return 1 / std::sqrt(copies * copies + in_flight * in_flight);
 }
 
 }  // namespace
