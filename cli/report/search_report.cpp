@@ -181,8 +181,9 @@ Json found_json(const Found& found) {
 std::string layouts_line(const LayoutCounts& counts) {
   const auto number = [](std::size_t count) { return group_digits(static_cast<std::int64_t>(count)); };
   return fmt::format(
-      "{} plans of legal layouts: {} are too large, {} cannot be faster or need less, {} were simulated",
-      number(counts.seen), number(counts.too_large), number(counts.slower), number(counts.simulated));
+      "{} plans of legal layouts: {} are too large, {} cannot be faster or need less, {} were simulated{}",
+      number(counts.seen), number(counts.too_large), number(counts.slower), number(counts.simulated),
+      counts.not_looked_at > 0 ? fmt::format(", {} not looked at", number(counts.not_looked_at)) : "");
 }
 
 std::string searched_line(const Report& report) {
@@ -229,11 +230,9 @@ namespace {
 
 Json layouts_json(const std::optional<LayoutCounts>& counts) {
   if (!counts) return nullptr;
-  return {{"illegal_families", counts->illegal},
-          {"seen", counts->seen},
-          {"too_large", counts->too_large},
-          {"slower", counts->slower},
-          {"simulated", counts->simulated}};
+  return {{"illegal_families", counts->illegal}, {"seen", counts->seen},
+          {"too_large", counts->too_large},      {"slower", counts->slower},
+          {"simulated", counts->simulated},      {"not_looked_at", counts->not_looked_at}};
 }
 
 }  // namespace

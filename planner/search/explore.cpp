@@ -142,6 +142,7 @@ class Explorer {
     return spec(result_.families[family].name.framework).has_stages;
   }
   [[nodiscard]] std::vector<LayoutCandidate> layout_candidates(std::size_t family);
+  void number_kinds(std::vector<LayoutCandidate>& candidates) const;
   void note_unseen(std::size_t family, const std::vector<LayoutCandidate>& candidates);
   void drop_unseen();
   [[nodiscard]] bool screen_unless_stopped(std::size_t family);
@@ -271,6 +272,13 @@ std::vector<LayoutCandidate> Explorer::layout_candidates(std::size_t index) {
   return all;
 }
 
+/// Numbers the kinds of candidates: those that differ in micro-batches and checkpointing are alike.
+void Explorer::number_kinds(std::vector<LayoutCandidate>& candidates) const {
+  std::map<FamilyGroup, std::size_t> numbers;
+  for (LayoutCandidate& each : candidates)
+    each.kind = numbers.emplace(group_of(result_.families[each.family].name), numbers.size()).first->second;
+}
+
 /// Says of a family of which no plan was simulated what its bounds say.
 void Explorer::note_unseen(std::size_t index, const std::vector<LayoutCandidate>& candidates) {
   FamilyReport& report = result_.families[index];
@@ -309,6 +317,7 @@ void Explorer::screen_layouts() {
       all.insert(all.end(), each.begin(), each.end());
     }
   });
+  number_kinds(all);
   const LayoutScreen screen{
       .estimate = [&](const LayoutCandidate& each, Bytes most) -> std::optional<Estimate> {
         const FamilyName& name = result_.families[each.family].name;

@@ -35,6 +35,7 @@ struct LayoutCounts {
   std::size_t too_large{};  ///< plans whose states and activations exceed the device
   std::size_t slower{};     ///< plans that cannot be faster, nor need less, than one that was simulated
   std::size_t simulated{};
+  std::size_t not_looked_at{};  ///< plans that were open when the search ended
   bool operator==(const LayoutCounts&) const = default;
 };
 

@@ -1,7 +1,10 @@
 #include "planner/search/layout_search.h"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <tuple>
+#include <utility>
 
 #include "planner/search/parallel.h"
 
@@ -53,6 +56,45 @@ class Front {
   std::vector<Estimate> plans_;
 };
 
+/// Mean shares of their bounds' speeds that simulated plans reach.
+class Misses {
+ public:
+  void add(const LayoutCandidate& candidate, double tokens_per_second) {
+    const double share = tokens_per_second / candidate.most_tokens_per_second;
+    of_all_.add(share), of_kind_[candidate.kind].add(share);
+  }
+  /// Returns the speed that a candidate promises.
+  [[nodiscard]] double promised(const LayoutCandidate& candidate) const {
+    const auto kind = of_kind_.find(candidate.kind);
+    const Mean& mean = kind != of_kind_.end() ? kind->second : of_all_;
+    return candidate.most_tokens_per_second * mean.value();
+  }
+
+ private:
+  struct Mean {
+    double sum{};
+    int count{};
+    void add(double value) { sum += value, ++count; }
+    [[nodiscard]] double value() const { return count == 0 ? 1 : sum / count; }
+  };
+  Mean of_all_;
+  std::map<std::size_t, Mean> of_kind_;
+};
+
+/// Removes a round of candidates that promise most from `all`, which stays in order, and returns it.
+std::vector<LayoutCandidate> take_most_promising(std::vector<LayoutCandidate>& all, const Misses& misses) {
+  std::vector<std::pair<double, std::size_t>> promised;
+  for (std::size_t i = 0; i < all.size(); ++i) promised.emplace_back(-misses.promised(all[i]), i);
+  const auto end = promised.begin() + static_cast<std::ptrdiff_t>(std::min(kRound, promised.size()));
+  std::partial_sort(promised.begin(), end, promised.end());
+  promised.erase(end, promised.end());
+  std::vector<LayoutCandidate> round;
+  for (const auto& [speed, place] : promised) round.push_back(all[place]);
+  std::ranges::sort(promised, std::greater<>(), &std::pair<double, std::size_t>::second);
+  for (const auto& [speed, place] : promised) all.erase(all.begin() + static_cast<std::ptrdiff_t>(place));
+  return round;
+}
+
 }  // namespace
 
 ScreenedLayouts LayoutScreen::run(std::vector<LayoutCandidate> candidates) const {
@@ -63,37 +105,32 @@ ScreenedLayouts LayoutScreen::run(std::vector<LayoutCandidate> candidates) const
   counts.too_large = counts.seen - candidates.size();
   sort_by_bound(candidates);
   Front front(device);
-  for (std::size_t at = 0; at < candidates.size();) {
+  Misses misses;
+  while (!candidates.empty()) {
     if (stopped && stopped()) {
       result.stopped = true;
       break;
     }
-    struct Chosen {
-      const LayoutCandidate* candidate;
-      Bytes room;
-    };
-    std::vector<Chosen> round;
-    for (; at < candidates.size() && round.size() < kRound; ++at) {
-      const LayoutCandidate& next = candidates[at];
-      if (next.most_tokens_per_second < front.fastest() * kSlowest) {
-        counts.slower += candidates.size() - at;
-        at = candidates.size();
-        break;
-      }
-      const Bytes room = front.room(next.most_tokens_per_second);
-      if (next.bound.required > room)
-        ++counts.slower;
-      else
-        round.push_back({&next, room});
+    counts.slower += std::erase_if(candidates, [&](const LayoutCandidate& each) {
+      return each.most_tokens_per_second < front.fastest() * kSlowest ||
+             each.bound.required > front.room(each.most_tokens_per_second);
+    });
+    if (counts.simulated >= kMostSimulated) {
+      counts.not_looked_at = candidates.size();
+      break;
     }
-    const std::vector<std::optional<Estimate>> estimates =
-        mapped_in_parallel(round, [&](const Chosen& each) { return estimate(*each.candidate, each.room); });
+    const std::vector<LayoutCandidate> round = take_most_promising(candidates, misses);
+    const std::vector<std::optional<Estimate>> estimates = mapped_in_parallel(
+        round,
+        [&](const LayoutCandidate& each) { return estimate(each, front.room(each.most_tokens_per_second)); });
     counts.simulated += round.size();
     for (std::size_t i = 0; i < round.size(); ++i) {
       const std::optional<Estimate>& each = estimates[i];
-      if (!each || each->host > host) continue;
+      if (!each) continue;
+      misses.add(round[i], each->tokens_per_second);
+      if (each->host > host) continue;
       front.add(*each);
-      result.simulated.push_back({round[i].candidate->family, *each});
+      result.simulated.push_back({round[i].family, *each});
     }
     if (progress) progress(counts, front.fastest());
   }

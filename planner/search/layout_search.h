@@ -18,6 +18,7 @@ struct LayoutCandidate {
   std::int64_t micro_batch_size{1}, gradient_accumulation_steps{1};
   LayoutBound bound;
   double most_tokens_per_second{};  ///< at the bound's step
+  std::size_t kind{};               ///< candidates of one kind miss their bounds by like shares
 };
 
 /// A candidate of `family` that was simulated.
@@ -32,13 +33,16 @@ struct ScreenedLayouts {
   bool stopped{};
 };
 
-/// LayoutScreen simulates candidates in the order of the speed that they cannot exceed, and leaves out each
-/// that cannot fit, and each that one simulated before is as fast as and needs as little memory as. What it
-/// finds does not depend on the number of threads.
+/// LayoutScreen simulates the most promising candidates first, and leaves out each that cannot fit, and each
+/// that one simulated before is as fast as and needs as little memory as. A candidate promises the speed of
+/// its bound, less what simulated ones of its kind, or of all kinds, miss theirs by. What it finds does not
+/// depend on the number of threads.
 struct LayoutScreen {
   /// Plans that save less than this share of the memory of a faster one, or train at less than this share of
   /// the fastest's speed, are not looked for.
   static constexpr double kLeastSaved = 0.1, kSlowest = 0.5;
+  /// The most plans that are simulated; others that are open then are counted as not looked at.
+  static constexpr std::size_t kMostSimulated = 640;
 
   /// Returns the estimate of a candidate; nothing where it needs more than `most` bytes of the device.
   std::function<std::optional<Estimate>(const LayoutCandidate&, Bytes most)> estimate;

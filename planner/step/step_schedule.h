@@ -108,6 +108,7 @@ struct Interleaving {
 struct TorchPipeline {
   std::int64_t stages{1}, chunks{2}, micro_batches{1};
   bool breadth_first{};  ///< ScheduleLoopedBFS; else ScheduleInterleaved1F1B
+  bool operator==(const TorchPipeline&) const = default;
 };
 
 /// Return torch's 1F1B and GPipe for stage `stage` of a pipeline of `stages`, whose gradients are reduced

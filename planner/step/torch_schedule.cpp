@@ -159,13 +159,19 @@ class Transfers {
   std::vector<bool> arrived_;
 };
 
-Actions lowered(const TorchPipeline& of, std::int64_t rank) {
+/// Returns the actions of every rank, which follow from each other. Plans ask for one rank after the other,
+/// so those of the last pipeline are kept.
+const std::vector<Actions>& lowered(const TorchPipeline& of) {
+  thread_local TorchPipeline last;
+  thread_local std::vector<Actions> made;
+  if (!made.empty() && last == of) return made;
   std::vector<Actions> all;
   for (std::int64_t each = 0; each < of.stages; ++each) {
     const Actions order = of.breadth_first ? breadth_first(of, each) : InterleavedOrder(of, each).write();
     all.push_back(with_reductions(with_gathers(order), of));
   }
-  return std::move(Transfers(of, std::move(all)).write()[static_cast<std::size_t>(rank)]);
+  made = Transfers(of, std::move(all)).write(), last = of;
+  return made;
 }
 
 void add_step(StepSchedule& schedule) { schedule.rounds.push_back({.slots = {{.kind = Kind::step}}}); }
@@ -222,7 +228,7 @@ StepSchedule torch_gpipe(std::int64_t stage, std::int64_t stages, std::int64_t m
 StepSchedule torch_looped(std::int64_t stage, const TorchPipeline& of) {
   StepSchedule schedule;
   Round& all = schedule.rounds.emplace_back();
-  for (const Action& each : lowered(of, stage))
+  for (const Action& each : lowered(of)[static_cast<std::size_t>(stage)])
     all.slots.push_back({.kind = each.kind,
                          .micro_batch = each.micro_batch,
                          .tape = static_cast<std::size_t>(each.part / of.stages)});
