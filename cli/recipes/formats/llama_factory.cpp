@@ -289,6 +289,15 @@ RecipeOptions float8_full(const RecipePlace& place) {
   return {};
 }
 
+/// Layers are computed again where recompute_granularity says so alone. Source: LLaMA-Factory 0.9.6.dev0
+/// hparams/megatron_bridge_args.py, train/megatron_bridge/config_builder.py _apply_model_parallelism.
+RecipeOptions megatron_core(const RecipePlace& place) {
+  if (place.value.kind == RecipeKind::nothing) return {};
+  place.not_planned("Megatron-Core, which shards otherwise: planned as replicas of the model");
+  if (!place.other("recompute_granularity").empty()) return {};
+  return {{"--checkpointing", "none"}};
+}
+
 std::vector<RecipeRow> unplanned_arguments() {
   return {{"use_unsloth", "", unsloth_layers},
           {"use_unsloth_gc", "", nullptr, {}, "checkpointed inputs in host memory"},
@@ -315,11 +324,11 @@ std::vector<RecipeRow> unplanned_arguments() {
           {"fp8", "", float8_full},
           {"fp8_enable_fsdp_float8_all_gather", "", [](const RecipePlace&) { return RecipeOptions{}; }},
           {"use_hyper_parallel", "", nullptr, {}, "sharding by HyperParallel instead of FSDP2"},
-          {"tensor_model_parallel_size", "", nullptr, {}, "Megatron-Core, which shards otherwise"},
-          {"pipeline_model_parallel_size", "", nullptr, {}, "Megatron-Core, which shards otherwise"},
-          {"context_parallel_size", "", nullptr, {}, "Megatron-Core, which shards otherwise"},
-          {"expert_model_parallel_size", "", nullptr, {}, "Megatron-Core, which shards otherwise"},
-          {"use_distributed_optimizer", "", nullptr, {}, "Megatron-Core, which shards otherwise"}};
+          {"tensor_model_parallel_size", "", megatron_core},
+          {"pipeline_model_parallel_size", "", megatron_core},
+          {"context_parallel_size", "", megatron_core},
+          {"expert_model_parallel_size", "", megatron_core},
+          {"use_distributed_optimizer", "", megatron_core}};
 }
 
 std::vector<RecipeRow> llama_factory_rows() {

@@ -60,6 +60,17 @@ TEST(LlamaFactory, NamesMethodsThatItPlansAsOthers) {
   EXPECT_THAT(unplanned(oft), Contains("finetuning_type"));
 }
 
+TEST(LlamaFactory, ComputesAgainUnderMegatronWhereToldAlone) {
+  const std::string base =
+      "model_name_or_path: Qwen/Qwen3-8B\nstage: sft\ndo_train: true\nfinetuning_type: lora\ndataset: d\n"
+      "bf16: true\ntensor_model_parallel_size: 1\n";
+  const json plain = trained(base);
+  EXPECT_EQ(plain.at("plans").at(0).at("strategy").at("activation_checkpointing"), "none");
+  EXPECT_THAT(unplanned(plain), Contains("tensor_model_parallel_size"));
+  const json again = trained(base + "recompute_granularity: full\n");
+  EXPECT_EQ(again.at("plans").at(0).at("strategy").at("activation_checkpointing"), "full");
+}
+
 TEST(LlamaFactory, NamesWhatItDoesNotPlan) {
   const json r = trained(
       "model_name_or_path: Qwen/Qwen3-8B\nstage: sft\ndo_train: true\nfinetuning_type: lora\ndataset: "
