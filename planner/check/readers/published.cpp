@@ -48,8 +48,7 @@ NamedCard card_of(const JsonReader& record, Skip& skip) {
 
 /// A run that ended out of memory needed more than the GPU had, or than it held when it stopped.
 MeasuredFigure needed_more(const JsonReader& measured, const Cluster& cluster) {
-  const auto given = measured.find("capacity_bytes");
-  const Bytes capacity = given ? usable_memory(cluster.gpu, bytes_at(*given)) : cluster.usable_memory;
+  const Bytes capacity = usable_memory(cluster.gpu, bytes_at(measured.at("capacity_bytes")));
   const auto low = measured.find("bytes_low");
   const Bytes proven = low ? std::max(capacity, bytes_at(*low)) : capacity;
   return {Statistic::required, {static_cast<double>(proven.value), std::nullopt}};
@@ -123,9 +122,12 @@ Case memory_case(const JsonReader& record) {
   const bool failed = record.boolean_or("oom", false);
   const bool is_peak = measured.find("bytes_low") || !measured.has("boundary");
   if (!failed && !is_peak) run.skip.add("the longest sample that fits, without a peak");
-  const MeasuredFigure figure = failed    ? needed_more(measured, run.setup.cluster)
-                                : is_peak ? peak(measured)
-                                          : MeasuredFigure{Statistic::required, {0.0, std::nullopt}};
+  const bool is_open = failed && !card.memory && !measured.has("capacity_bytes");
+  if (is_open) run.skip.add("an end out of memory on a GPU whose memory is not stated");
+  const MeasuredFigure figure = failed && !is_open ? needed_more(measured, run.setup.cluster)
+                                : is_peak && !failed
+                                    ? peak(measured)
+                                    : MeasuredFigure{Statistic::required, {0.0, std::nullopt}};
   Case made = published_case(record, run, Kind::measurement, MeasuredMemory{{figure}, {}});
   made.subset = divides_model(run) ? "a model divided over ranks, " + made.grade : subset_of(record);
   made.card = card.profile.value_or("");
