@@ -1746,8 +1746,8 @@
         <translation>分块损失</translation>
     </message>
     <message>
-        <source>expert-parallel degrees to consider (DeepSpeed AutoEP, Megatron-Core), such as 1,8 [1; under Megatron-Core 1, a node and all GPUs of a stage]</source>
-        <translation>混合专家模型的专家并行度（DeepSpeed AutoEP、Megatron-Core），如 1,8 [1；Megatron-Core 下为 1、一个节点和一个阶段的全部 GPU]</translation>
+        <source>expert-parallel degrees to consider (DeepSpeed AutoEP, Megatron-Core, torchtitan), such as 1,8 [1; under the latter two 1, a node and all GPUs of a stage]</source>
+        <translation>混合专家模型的专家并行度（DeepSpeed AutoEP、Megatron-Core、torchtitan），如 1,8 [1；Megatron-Core 和 torchtitan 下为 1、一个节点和一个阶段的全部 GPU]</translation>
     </message>
     <message>
         <source>Expert tensor parallel</source>
@@ -2178,8 +2178,16 @@
         <translation>完全按这份 DeepSpeed 配置规划；其中未定的由选项补足</translation>
     </message>
     <message>
-        <source>framework that shards the model: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU), megatron (Megatron-Core), torchtitan [deepspeed]</source>
-        <translation>按谁的切分方式规划：deepspeed、fsdp (FSDP2)、torch（DDP 或单块 GPU）、megatron (Megatron-Core)、torchtitan [deepspeed]</translation>
+        <source>framework that shards the model: deepspeed, fsdp (FSDP2), torch (DDP, or one GPU), megatron (Megatron-Core), torchtitan; search takes several, separated by commas [deepspeed]</source>
+        <translation>按谁的切分方式规划：deepspeed、fsdp (FSDP2)、torch（DDP 或单块 GPU）、megatron (Megatron-Core)、torchtitan；搜索可用多种，以“,”分开 [deepspeed]</translation>
+    </message>
+    <message>
+        <source>Pipeline schedule</source>
+        <translation>阶段的时间顺序</translation>
+    </message>
+    <message>
+        <source>schedule of the pipeline&apos;s stages (torchtitan), by the name of torch&apos;s class [1F1B]</source>
+        <translation>各阶段的时间顺序 (torchtitan)，用 torch 的类名 [1F1B]</translation>
     </message>
     <message>
         <source>torchtitan&apos;s settings</source>

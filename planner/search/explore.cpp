@@ -272,11 +272,18 @@ std::vector<LayoutCandidate> Explorer::layout_candidates(std::size_t index) {
   return all;
 }
 
-/// Numbers the kinds of candidates: those that differ in micro-batches and checkpointing are alike.
+/// Numbers the kinds of candidates: how often stages gather parameters, and wait for each other, follows from
+/// these.
 void Explorer::number_kinds(std::vector<LayoutCandidate>& candidates) const {
-  std::map<FamilyGroup, std::size_t> numbers;
-  for (LayoutCandidate& each : candidates)
-    each.kind = numbers.emplace(group_of(result_.families[each.family].name), numbers.size()).first->second;
+  using Kind = std::tuple<Framework, int, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+  std::map<Kind, std::size_t> numbers;
+  for (LayoutCandidate& each : candidates) {
+    const FamilyName& name = result_.families[each.family].name;
+    const ParallelLayout& layout = name.strategy.layout;
+    const Kind kind{name.framework,        name.strategy.zero_stage,         layout.pipeline,
+                    layout.virtual_stages, each.gradient_accumulation_steps, layout.replicate};
+    each.kind = numbers.emplace(kind, numbers.size()).first->second;
+  }
 }
 
 /// Says of a family of which no plan was simulated what its bounds say.

@@ -89,10 +89,11 @@ LayoutBounds::Pieces LayoutBounds::pieces(Strategy strategy) {
   // Which of a stage's layers are recomputed depends on their place in the stage: each counts as the
   // lightest.
   if (strategy.megatron && block_layers(*strategy.megatron))
-    for (Piece& each : classes) {
-      each.backward = std::ranges::min(classes, {}, &Piece::backward).backward;
-      each.saved = std::ranges::min(classes, {}, &Piece::saved).saved;
-    }
+    for (Piece& each : classes)
+      for (const Piece& other : classes) {
+        each.backward = std::min(each.backward, other.backward);
+        each.saved = std::min(each.saved, other.saved);
+      }
   Pieces whole;
   for (const std::size_t each : tape.layers) whole.layers.push_back(classes[each]);
   whole.start = {.forward = sums.seconds(tape.start),

@@ -1049,6 +1049,8 @@ class Search(Value):
     """All that a search looked at."""
     candidates: int
     stopped: bool
+    # plans of frameworks with pipeline stages, by what became of them
+    layouts: dict[str, int] | None
     # The fastest of each strategy, fastest first.
     best: tuple[FoundPlan, ...]
     # What needs less device or host memory than all that is faster.

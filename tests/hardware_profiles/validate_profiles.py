@@ -49,12 +49,14 @@ def name_faults(path, profile):
 # 4 and RDNA 3, per compute unit.
 PER_CLOCK = {
     "6.0": ({256}, 128), "6.1": ({256}, 256), "7.0": ({1024}, 128), "7.5": ({512, 1024}, 128), "8.0": ({2048}, 128),
-    "8.6": ({512, 1024}, 256), "8.9": ({512, 1024}, 256), "9.0": ({4096}, 256), "12.0": ({512, 1024}, 256),
+    "8.6": ({512, 1024}, 256), "8.9": ({512, 1024}, 256), "9.0": ({4096}, 256), "10.0": ({8192}, 256),
+    "10.3": ({8192}, 256), "12.0": ({512, 1024}, 256),
     "12.1": ({1024}, 256), "gfx90a": ({1024}, 128), "gfx942": ({2048}, 256), "gfx950": ({4096}, 256), "gfx1100": ({512}, 256),
 }
-# Hopper's data sheets give rates of the matrix units at a lower clock than boost; an H20's are cut.
-CLOCK_OF_MATRIX_UNITS = {"9.0": 0.86}
-CUT = {"H20-SXM-96GB"}
+# Data sheets of Hopper and Blackwell give rates of the matrix units at a lower clock than boost; an H20's are cut, and those of GB200
+# and GB300 are at a higher clock, which is not published.
+CLOCK_OF_MATRIX_UNITS = {"9.0": 0.86, "10.0": 0.94, "10.3": 0.94}
+CUT = {"H20-SXM-96GB", "GB200-NVL72", "GB300-NVL72"}
 
 
 def near(value, expected, share):

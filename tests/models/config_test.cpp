@@ -185,8 +185,8 @@ TEST(ReadConfig, WrongValuesAreNamedByPlace) {
 }
 
 TEST(ReadConfig, BoundsAreInclusive) {
-  EXPECT_EQ(message_of(llama_with("num_hidden_layers", "4096")), "");
-  EXPECT_THAT(message_of(llama_with("num_hidden_layers", "4097")),
+  EXPECT_EQ(message_of(llama_with("num_hidden_layers", "1024")), "");
+  EXPECT_THAT(message_of(llama_with("num_hidden_layers", "1025")),
               StartsWith("config.json#/num_hidden_layers: "));
   EXPECT_EQ(message_of(llama_with("hidden_size", "1048576")), "");
   EXPECT_THAT(message_of(llama_with("hidden_size", "1048577")), StartsWith("config.json#/hidden_size: "));

@@ -38,12 +38,17 @@ void add_mixture(const JsonReader& sizes, bool is_qwen, Json& config) {
   config["n_shared_experts"] = sizes.has("shared_ffn") ? size("shared_ffn") / size("moe_ffn") : 0;
 }
 
-/// Returns the name of the architecture, as config.json has it.
-std::string titan_architecture(const std::string& model, const JsonReader& sizes) {
-  if (model.starts_with("deepseek_v3/"))
-    return sizes.text_or("score", "sigmoid") == "softmax" ? "deepseek_v2" : "deepseek_v3";
-  if (!model.starts_with("qwen3/")) return "llama";
-  return sizes.at("moe_layers").integer(0, kMostBytes) > 0 ? "qwen3_moe" : "qwen3";
+/// Names the architecture as config.json does. torchtitan has one name for both of DeepSeek's generations,
+/// whose routers differ.
+void name_architecture(const std::string& model, const JsonReader& sizes, Json& config) {
+  config["model_type"] = "llama";
+  if (model.starts_with("qwen3/")) {
+    config["model_type"] = "qwen3";
+    if (sizes.at("moe_layers").integer(0, kMostBytes) > 0) config["model_type"] = "qwen3_moe";
+  }
+  if (!model.starts_with("deepseek_v3/")) return;
+  config["model_type"] = "deepseek_v3";
+  if (sizes.text_or("score", "sigmoid") == "softmax") config["model_type"] = "deepseek_v2";
 }
 
 /// Returns the config.json of a model of these sizes.
@@ -56,8 +61,7 @@ Json titan_config(const JsonReader& row) {
     return sizes.has(key) && !sizes.at(key).raw().is_null() ? size(key) : otherwise;
   };
   const bool is_routed = sizes.at("moe_layers").integer(0, kMostBytes) > 0;
-  Json config{{"model_type", titan_architecture(model, sizes)},
-              {"hidden_size", h},
+  Json config{{"hidden_size", h},
               {"intermediate_size", sizes.has("ffn") ? size("ffn") : size("moe_ffn")},
               {"num_hidden_layers", size("layers")},
               {"num_attention_heads", a},
@@ -66,6 +70,7 @@ Json titan_config(const JsonReader& row) {
               {"rms_norm_eps", 1e-5},
               {"vocab_size", size("vocab")},
               {"tie_word_embeddings", sizes.at("tied").boolean()}};
+  name_architecture(model, sizes, config);
   if (sizes.has("kv_lora_rank"))
     add_latent_attention(sizes, config);
   else

@@ -146,20 +146,21 @@ void MegatronRun::begin_forward(const Slot& slot) {
 
 /// All stages gather a chunk's weights at about the same time: the first two chunks' before the first pass,
 /// another's when the chunk before it begins. A stage gathers one forward earlier than the stage before it.
-/// Source:
-/// Megatron-Core 0.19.2 core/pipeline_parallel/schedules.py forward_step_helper_preprocess.
+/// The first gathers begin with the step, before the stage waits for the first hidden states. Source:
+/// Megatron-Core 0.19.2 core/pipeline_parallel/schedules.py forward_backward_pipelining_with_interleaving,
+/// forward_step_helper_preprocess.
 void MegatronRun::gather_next_chunk(const Slot& slot) {
-  if (forwards_ == 0) gather_chunk(0), gather_chunk(1);
+  if (forwards_ == 0) gather_chunk(0, {}), gather_chunk(1, {});
   const std::int64_t group = options().micro_batch_group(layout().pipeline);
   const std::int64_t aligned = forwards_ + state_.inputs().place.stage, next = aligned / group + 1;
   if (aligned % group == 0 && next > 1 && next < layout().virtual_stages)
-    gather_chunk(static_cast<std::size_t>(next));
+    gather_chunk(static_cast<std::size_t>(next), state_.clock().computed());
   if (slot.first()) state_.wait(chunk_gathered_[slot.tape]);
 }
 
-void MegatronRun::gather_chunk(std::size_t chunk) {
+void MegatronRun::gather_chunk(std::size_t chunk, Instant earliest) {
   for (const megatron::Bucket& each : buckets_)
-    if (chunk_of(each) == chunk) chunk_gathered_[chunk] = issue_gather(each);
+    if (chunk_of(each) == chunk) chunk_gathered_[chunk] = issue_gather(each, earliest);
 }
 
 void MegatronRun::begin_backward(const Slot& slot) {
@@ -204,12 +205,11 @@ void MegatronRun::module(const Event& event, int layer) {
 }
 
 void MegatronRun::gather(const megatron::Bucket& bucket) {
-  if (is_divided()) state_.wait(issue_gather(bucket));
+  if (is_divided()) state_.wait(issue_gather(bucket, state_.clock().computed()));
 }
 
-Instant MegatronRun::issue_gather(const megatron::Bucket& bucket) {
-  return state_.issue(state_.clock().computed(), Operation::all_gather, bucket.size(), kWeight, "weights",
-                      dividers(bucket));
+Instant MegatronRun::issue_gather(const megatron::Bucket& bucket, Instant earliest) {
+  return state_.issue(earliest, Operation::all_gather, bucket.size(), kWeight, "weights", dividers(bucket));
 }
 
 void MegatronRun::gradient(std::size_t tensor, Device::Block block) {

@@ -63,9 +63,9 @@ class MegatronRun {
   void sum_expert_loads();
   void gather(const megatron::Bucket& bucket);
   void gather_until(std::size_t tensor);
-  void gather_chunk(std::size_t chunk);
+  void gather_chunk(std::size_t chunk, Instant earliest);
   void gather_next_chunk(const Slot& slot);
-  [[nodiscard]] Instant issue_gather(const megatron::Bucket& bucket);
+  [[nodiscard]] Instant issue_gather(const megatron::Bucket& bucket, Instant earliest);
   void hold(Device::Block& variable);
   void agree_on_norm();
   /// Returns the ranks that share the bucket's weights and gradients.

@@ -81,7 +81,7 @@ std::vector<titan::Unit*> TitanRun::groups_of(std::size_t unit) {
 
 std::vector<titan::Unit*> TitanRun::reversed_groups(std::size_t unit) {
   std::vector<titan::Unit*> groups = groups_of(unit);
-  std::ranges::reverse(groups);
+  std::reverse(groups.begin(), groups.end());
   return groups;
 }
 
@@ -114,7 +114,8 @@ std::vector<titan::Unit*> TitanRun::units_of(std::size_t chunk) {
   std::vector<titan::Unit*> units;
   if (!is_tied() && chunk == 0) units.push_back(&embedding());
   for (std::size_t i = 0; i < layers(); ++i)
-    if (units_[i].chunk == chunk) std::ranges::copy(groups_of(i), std::back_inserter(units));
+    if (units_[i].chunk == chunk)
+      for (const auto& group : groups_of(i)) units.push_back(group);
   if (head().chunk == chunk) units.push_back(&head());
   return units;
 }

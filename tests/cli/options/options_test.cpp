@@ -208,7 +208,7 @@ TEST(Options, APipelinesScheduleStandsBesideOtherSettings) {
   const TitanOptions titan = parsed(line).space.torchtitan;
   EXPECT_EQ(titan.schedule, PipelineSchedule::gpipe);
   EXPECT_EQ(titan.loss_chunks, 0);
-  EXPECT_EQ(parsed(line + " --pipeline-schedule LoopedBFS").space.torchtitan.schedule,
+  EXPECT_EQ(parsed("plan --framework torchtitan --pipeline-schedule LoopedBFS").space.torchtitan.schedule,
             PipelineSchedule::looped_breadth_first);
   EXPECT_THROW(parsed(line + " --torchtitan pipeline_parallel_schedule=LoopedBFS"), InputError);
   EXPECT_THROW(parsed("plan --torchtitan pipeline_parallel_schedule=LoopedBFS --pipeline-schedule GPipe"),

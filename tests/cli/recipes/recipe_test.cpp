@@ -394,8 +394,8 @@ TEST(Recipe, RefusesPackingThatIsNotPlanned) {
               HasSubstr("peft.weight_dtype: \"int4\" with peft.backend torchao; accepted: int8"));
   EXPECT_THAT(error_of(axolotl + "model_quantization_config: Mxfp4Config\n"),
               HasSubstr("recipe.yaml:3: model_quantization_config: \"Mxfp4Config\"; accepted: without it"));
-  EXPECT_THAT(error_of("tuner_type: lora\nmodel: Qwen/Qwen2.5-7B\nquant_method: quanto\nquant_bits: 4\n"),
-              HasSubstr("quanto"));
+  EXPECT_THAT(error_of("tuner_type: lora\nmodel: Qwen/Qwen2.5-7B\nquant_method: vptq\nquant_bits: 4\n"),
+              HasSubstr("accepted: with bnb, hqq, eetq, quanto, fp8"));
 }
 
 TEST(Recipe, DeepNestingAndManyAliasesEnd) {

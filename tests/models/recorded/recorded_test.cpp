@@ -107,22 +107,22 @@ TEST(RecordedModel, WhatIsBrokenIsNamed) {
 /// Counts that would need unbounded memory or time, or overflow, are refused before they are used.
 TEST(RecordedModel, HostileCountsAreRefused) {
   Json tower = small();
-  Json block = {{"from", 0}, {"blocks", 4096}, {"tensors", Json::array()}};
-  for (int i = 0; i < 300; ++i) block["tensors"].push_back({"tower.{}.w", {1, 1}, "other"});
+  Json block = {{"from", 0}, {"blocks", 1024}, {"tensors", Json::array()}};
+  for (int i = 0; i < 1200; ++i) block["tensors"].push_back({"tower.{}.w", {1, 1}, "other"});
   tower["inventory"]["before"].push_back(block);
   EXPECT_THAT(message_of(tower), HasSubstr("m.json#/inventory/before/1: more than 2^20 tensors"));
 
   Json layers = small();
-  for (int i = 0; i < 300; ++i)
+  for (int i = 0; i < 1200; ++i)
     layers["inventory"]["kinds"][0]["tensors"].push_back({"layers.{}.w", {1}, "other"});
-  layers["inventory"]["layers"] = Json(std::vector<int>(4096, 0));
+  layers["inventory"]["layers"] = Json(std::vector<int>(1024, 0));
   EXPECT_THAT(message_of(layers), HasSubstr("m.json#/inventory/layers: more than 2^20 tensors"));
 
   Json blocks = small();
-  blocks["inventory"]["layers"] = Json(std::vector<int>(4096, 0));
-  blocks["tapes"][0]["layers"] = Json(std::vector<int>(4096, 0));
+  blocks["inventory"]["layers"] = Json(std::vector<int>(1024, 0));
+  blocks["tapes"][0]["layers"] = Json(std::vector<int>(1024, 0));
   blocks["tapes"][0]["kinds"][0]["blocks"] = 1 << 22;
-  EXPECT_THAT(message_of(blocks), HasSubstr("m.json#/tapes/0: 17179869187 blocks in all layers"));
+  EXPECT_THAT(message_of(blocks), HasSubstr("m.json#/tapes/0: 4294967299 blocks in all layers"));
 
   const std::int64_t most = std::int64_t{1} << 40;
   const Json extents = {most, most, 0};
