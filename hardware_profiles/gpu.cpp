@@ -61,7 +61,7 @@ KernelModel::KernelModel()
                   .narrow_backward = 24.4e12 / (82 * 1.695e9)},
       // Assumed: what refresh and turns of the bus leave of the rated bandwidth.
       copy(0.9),
-      bytes_per_multiprocessor(18.67e9),  // fitted
+      bytes_per_multiprocessor(18.5e9),  // fitted
       gap(0.994e-6)                      // fitted
 {}
 
