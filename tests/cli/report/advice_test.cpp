@@ -51,7 +51,7 @@ TEST(AdviceText, TheRunsTimeAndCostStandBelowTheVerdict) {
       EXPECT_THAT(run.out, HasSubstr(" GPU-hours, ")) << command << line;
       EXPECT_LE(std::count(run.out.begin(), run.out.end(), '\n'), 30) << command << line;
     }
-  EXPECT_THAT(in_process(task + "--tokens 1B").out, HasSubstr("faster: 3.4 h, 68.67 in money"));
+  EXPECT_THAT(in_process(task + "--tokens 1B").out, HasSubstr("faster: 3.4 h, 68.62 in money"));
   EXPECT_THAT(in_process("--model 8B --gpus 8 --gpu H100-SXM-80GB").out, Not(HasSubstr("The run: ")));
 }
 
