@@ -94,8 +94,8 @@ int start_mpi(int ranks, const std::vector<std::string>& program) {
   if (geteuid() == 0)
     for (const char* each : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
       (void)setenv(each, "1", 1);
-  // Ranks of one machine need no network: without this each listens on every interface. mpirun itself does so
-  // whatever it is told (Open MPI 4.1).
+  // Ranks of one machine need no network: without this each listens on every interface. mpirun itself
+  // does so under every setting (Open MPI 4.1).
   (void)setenv("OMPI_MCA_btl", "^tcp", 0);
   int status = run_mpirun(command);
   if (status == kDone) std::ifstream(left_by_rank_0.path()) >> status;

@@ -1,7 +1,7 @@
 #pragma once
-// What lists of a framework's own arguments share: --megatron and --torchtitan. An argument has a name, the
-// values that it accepts (none: it is a switch), `set`, which sets a value in the options, and `value`, which
-// returns it where the options differ from the framework's own defaults.
+// Functions over lists of a framework's own arguments, --megatron and --torchtitan. An argument has a name,
+// the values that it accepts (none: it is a switch), `set`, which sets a value in the options, and `value`,
+// which returns it where the options differ from the framework's own defaults.
 
 #include <algorithm>
 #include <string>

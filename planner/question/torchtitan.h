@@ -98,8 +98,8 @@ void set_titan_argument(TitanOptions& options, std::string_view place, std::stri
 
 /// Returns true if the layers' parameters are released behind their forward.
 [[nodiscard]] bool reshards_layers(const TitanOptions& options, bool has_stages);
-/// Returns true if a tied embedding and head are one parameter. Where the model is parallelised each becomes
-/// one of its own, and they are tied again behind it: FSDP takes them for two.
+/// Returns true if a tied embedding and head are one parameter. Elsewhere torchtitan divides each into
+/// a parameter of its own before it ties them again, so FSDP shards them as two.
 [[nodiscard]] bool shares_tied(const TitanOptions& options, const ParallelLayout& layout);
 
 }  // namespace zplan

@@ -84,7 +84,7 @@ std::optional<std::string> profile_named(const std::string& name, std::optional<
   }
   constexpr double kSameMemory = 0.05;
   const auto has = static_cast<double>(gpu->memory.value);
-  // What a source calls GB may be GiB.
+  // Sources write GB for GiB, too.
   constexpr double kBinary = 1.073741824;
   const auto differs = [&](double given) { return std::abs(given - has) > kSameMemory * has; };
   if (const double given = memory ? static_cast<double>(memory->value) : has;

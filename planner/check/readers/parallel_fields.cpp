@@ -256,7 +256,7 @@ void read_summed_bytes(const JsonReader& value, Run& run) {
   if (runs_megatron(run)) run.setup.strategy.megatron->gradients_in_bf16 = is_narrow;
 }
 
-/// What recompute computes again, in the source's words, under Megatron-Core.
+/// Reads which modules Megatron-Core computes again, in the source's words.
 void read_megatron_recompute(const std::string& words, Run& run) {
   MegatronOptions& options = *run.setup.strategy.megatron;
   if (states_memory(run) && words.find(kUpProjection) != std::string::npos)

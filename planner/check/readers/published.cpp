@@ -85,8 +85,8 @@ std::vector<SweepPlace> sweeps_of(const JsonReader& record) {
   return places;
 }
 
-/// What zplan refuses to plan has no predicted memory. Layers that are computed again whole keep their inputs
-/// alone, compiled or not.
+/// Skips memory of plans that zplan refuses: it predicts none. Layers that are computed again whole keep
+/// their inputs alone, compiled or not.
 void skip_illegal(Run& run) {
   Setup& setup = run.setup;
   if (setup.strategy.checkpointing == Checkpointing::full) setup.training.compile = Compile::none;

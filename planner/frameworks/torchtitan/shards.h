@@ -1,6 +1,6 @@
 #pragma once
-// How FSDP2 shards the parameters of torchtitan's units: the experts of expert-parallel ranks among other
-// ranks than the rest.
+// Shards of the parameters of torchtitan's units under FSDP2: experts of expert-parallel ranks are sharded
+// among other ranks than the rest.
 
 #include <vector>
 

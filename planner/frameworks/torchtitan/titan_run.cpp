@@ -185,7 +185,7 @@ void TitanRun::begin_forward(const Slot& slot) {
   if (!embedding().members.empty()) gather_ahead(0);
 }
 
-/// Where ranks exchange the rows of experts, which the host waits for, the next unit is gathered ahead.
+/// Gathers the next unit ahead where ranks exchange the rows of experts, which the host waits for.
 void TitanRun::gather_ahead(std::size_t unit) {
   if (experts_.empty()) return;
   if (unit >= layers()) {

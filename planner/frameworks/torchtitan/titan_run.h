@@ -41,7 +41,7 @@ class TitanRun {
   /// Parameters of unit `unit` in the groups that FSDP makes of them: experts that ranks divide are the
   /// second group of their layer.
   [[nodiscard]] std::vector<titan::Unit*> groups_of(std::size_t unit);
-  /// The same in the order of a backward.
+  /// Returns the same units in the order of a backward.
   [[nodiscard]] std::vector<titan::Unit*> reversed_groups(std::size_t unit);
   /// The unit that the embedding is in.
   [[nodiscard]] titan::Unit& embedding() { return is_tied() ? head() : units_[layers()]; }
@@ -66,7 +66,7 @@ class TitanRun {
   void agree_on_norm();
   void balance_experts();
   [[nodiscard]] Bytes kept_inputs() const;
-  /// How many of the rank's layers are mixtures of experts.
+  /// Returns the number of the rank's layers that are mixtures of experts.
   [[nodiscard]] std::int64_t mixtures() const;
 
   RankState& state_;
