@@ -6,8 +6,10 @@
 #include <string>
 
 #include "models/base/json_reader.h"
+#include "models/catalogue/catalogue.h"
 #include "models/config.h"
 #include "planner/plan/plan.h"
+#include "planner/question/question.h"
 
 namespace zplan::testing {
 
@@ -46,6 +48,16 @@ inline Cluster roomy_cluster(std::int64_t gpus) {
   cluster.host_memory_per_node = kGiB * 1024;
   cluster.inside = {BytesPerSecond(230e9), BytesPerSecond(220e9), Seconds(25e-6)};
   return cluster;
+}
+
+/// A question with every choice left open, about a model of the catalogue.
+inline Question question_about(const std::string& model, const ClusterRequest& request) {
+  return {.model = resolve_model(model, {}),
+          .cluster = assemble_cluster(request, built_in_profiles()),
+          .training = {},
+          .space = {},
+          .headroom = {},
+          .unit = {}};
 }
 
 }  // namespace zplan::testing

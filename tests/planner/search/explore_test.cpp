@@ -7,10 +7,10 @@
 #include <set>
 
 #include "models/base/error.h"
-#include "models/catalogue/catalogue.h"
 #include "planner/plan/plan_context.h"
 #include "planner/question/work.h"
 #include "planner/search/families.h"
+#include "tests/planner/support.h"
 
 namespace zplan::testing {
 namespace {
@@ -20,12 +20,7 @@ Question question(const std::string& model, const std::string& gpu, std::int64_t
   ClusterRequest request;
   request.gpu = gpu, request.gpus = gpus;
   if (gib) request.memory = kGiB * *gib;
-  return {.model = resolve_model(model, {}),
-          .cluster = assemble_cluster(request, built_in_profiles()),
-          .training = {},
-          .space = {},
-          .headroom = {},
-          .unit = {}};
+  return question_about(model, request);
 }
 
 TEST(MicroBatchSteps, EveryOneToSixteenThenEightToADoubling) {

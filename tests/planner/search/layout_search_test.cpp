@@ -8,11 +8,11 @@
 
 #include <algorithm>
 
-#include "models/catalogue/catalogue.h"
 #include "planner/plan/plan_context.h"
 #include "planner/search/candidates.h"
 #include "planner/search/families.h"
 #include "planner/search/family.h"
+#include "tests/planner/support.h"
 
 namespace zplan::testing {
 namespace {
@@ -20,12 +20,7 @@ namespace {
 Question question(const std::string& model, Framework framework, std::int64_t gpus) {
   ClusterRequest request;
   request.gpu = "H100-SXM-80GB", request.gpus = gpus, request.nodes = gpus / 8;
-  Question q{.model = resolve_model(model, {}),
-             .cluster = assemble_cluster(request, built_in_profiles()),
-             .training = {},
-             .space = {},
-             .headroom = {},
-             .unit = {}};
+  Question q = question_about(model, request);
   q.training.sequence_length = 4096;
   q.training = with_framework(q.training, framework);
   return q;

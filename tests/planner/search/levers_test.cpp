@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "models/catalogue/catalogue.h"
 #include "planner/search/search.h"
+#include "tests/planner/support.h"
 
 namespace zplan::testing {
 namespace {
@@ -16,12 +16,7 @@ Question levers_question(const std::string& model, const std::string& gpu, std::
                          std::int64_t sequence = 2048) {
   ClusterRequest request;
   request.gpu = gpu, request.gpus = gpus;
-  Question q{.model = resolve_model(model, {}),
-             .cluster = assemble_cluster(request, built_in_profiles()),
-             .training = {},
-             .space = {},
-             .headroom = {},
-             .unit = {}};
+  Question q = question_about(model, request);
   q.training.sequence_length = sequence;
   if (gpu.starts_with("V100")) q.training.attention = Attention::sdpa;
   return q;
