@@ -217,10 +217,10 @@ int search_command(const Invocation& invocation) {
   }
   if (found.stopped) invocation.err << "zplan: stopped: the best of what was looked at so far\n";
   // Frameworks with stages have no levers beside what was searched.
-  const bool is_all =
+  const bool has_stages =
       std::ranges::any_of(scope.frameworks, [](Framework each) { return spec(each).has_stages; });
   const std::optional<Advice> advice =
-      found.stopped || is_all ? std::nullopt : shown_advice(invocation, request.question);
+      found.stopped || has_stages ? std::nullopt : shown_advice(invocation, request.question);
   return write_report({.question = question,
                        .answer = result,
                        .options = invocation.options,

@@ -130,20 +130,15 @@ Choice route_hooked(const ExpertBlock& block, const Tensor& x) {
 /// _AllToAllV: sends `rows` and receives `come` rows.
 Tensor exchange_rows(const ExpertBlock& block, const Tensor& rows, std::int64_t come) {
   Autograd& torch = block.torch();
-  const auto node = torch.node({&rows});
   const auto pass = [&torch](const Tensor& sent, std::int64_t received) {
     Tensor result = torch.make(Layout::contiguous({received, sent.size(1)}), sent.type);
     torch.drop_kernel();
     torch.recorder().communicate(TensorCall::expert_rows, sent.bytes());
     return result;
   };
-  Tensor result = pass(rows, come);
-  if (!node) return result;
-  node->backward = [pass, &torch, sent = rows.size(0)](Tensors& gradients) {
-    const Tensor in_order = contiguous(torch, gradients[0]);
-    return Tensors{pass(in_order, sent)};
-  };
-  return Autograd::connected(result, node);
+  return moved(
+      torch, rows, [pass, come](const Tensor& x) { return pass(x, come); },
+      [pass, &torch, sent = rows.size(0)](const Tensor& x) { return pass(contiguous(torch, x), sent); });
 }
 
 /// _split_plan_from_expert_counts: every rank tells every other how many rows it sends to each expert; the

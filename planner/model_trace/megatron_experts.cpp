@@ -36,16 +36,6 @@ struct MixtureCall {
   [[nodiscard]] DType router_type() const { return options(p).router_in_fp32 ? DType::fp32 : DType::bf16; }
 };
 
-/// A function of one input whose results and their gradients are new tensors; it keeps nothing.
-Tensor moved(Autograd& torch, const Tensor& x, const std::function<Tensor(const Tensor&)>& forward,
-             const std::function<Tensor(const Tensor&)>& backward) {
-  const auto node = torch.node({&x});
-  Tensor result = forward(x);
-  if (!node) return result;
-  node->backward = [backward](Tensors& gradients) { return Tensors{backward(gradients[0])}; };
-  return Autograd::connected(result, node);
-}
-
 Tensor rows_like(Autograd& torch, const Tensor& x, std::int64_t rows) {
   Dimensions sizes = x.layout.sizes;
   sizes[0] = rows;

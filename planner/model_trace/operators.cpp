@@ -327,6 +327,15 @@ Tensor to(Autograd& torch, const Tensor& x, DType type) {
   return Autograd::connected(result, node);
 }
 
+Tensor moved(Autograd& torch, const Tensor& x, const std::function<Tensor(const Tensor&)>& forward,
+             const std::function<Tensor(const Tensor&)>& backward) {
+  const auto node = torch.node({&x});
+  Tensor result = forward(x);
+  if (!node) return result;
+  node->backward = [backward](Tensors& gradients) { return Tensors{backward(gradients[0])}; };
+  return Autograd::connected(result, node);
+}
+
 Tensor cat(Autograd& torch, const Tensors& parts, std::size_t axis) {
   std::vector<const Tensor*> inputs;
   Dimensions sizes = parts[0].layout.sizes;

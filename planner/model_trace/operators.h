@@ -5,6 +5,7 @@
 // PyTorch's own allocations (docs/activations.md).
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -46,6 +47,10 @@ inline constexpr std::int64_t kMultiprocessors = 108;
 /// x.to(type): the same tensor where it has that type already.
 [[nodiscard]] Tensor to(Autograd& torch, const Tensor& x, DType type);
 [[nodiscard]] Tensor cat(Autograd& torch, const Tensors& parts, std::size_t axis);
+/// Returns forward(x), whose gradient goes through `backward`. Both make new tensors; nothing is kept.
+[[nodiscard]] Tensor moved(Autograd& torch, const Tensor& x,
+                           const std::function<Tensor(const Tensor&)>& forward,
+                           const std::function<Tensor(const Tensor&)>& backward);
 
 // ---- elementwise ------------------------------------------------------------------------------------------
 

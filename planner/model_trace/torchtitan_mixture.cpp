@@ -50,15 +50,14 @@ Tensor own_part(const MixtureLayer& layer, const Tensor& x) {
 /// This rank's tokens among zeros for those of others.
 Tensor padded_part(const MixtureLayer& layer, const Tensor& own) {
   Autograd& torch = layer.torch();
-  const auto node = torch.node({&own});
   Dimensions sizes = own.layout.sizes;
   sizes[1] *= layer.p.strategy.layout.tensor;
-  Tensor all = torch.operate({&own}, Layout::contiguous(sizes), own.type);
-  if (!node) return all;
-  node->backward = [&torch, part = own.size(1)](Tensors& gradients) {
-    return Tensors{contiguous(torch, alias(gradients[0], gradients[0].layout.narrowed(1, part)))};
-  };
-  return Autograd::connected(all, node);
+  return moved(
+      torch, own,
+      [&torch, sizes](const Tensor& x) { return torch.operate({&x}, Layout::contiguous(sizes), x.type); },
+      [&torch, part = own.size(1)](const Tensor& x) {
+        return contiguous(torch, alias(x, x.layout.narrowed(1, part)));
+      });
 }
 
 // ---- routing ----------------------------------------------------------------------------------------------
@@ -169,7 +168,6 @@ SortedRows sorted_rows(const MixtureLayer& layer, const Tensor& x, const RoutedT
 /// its own first.
 Tensor exchanged_rows(const MixtureLayer& layer, const Tensor& rows, std::int64_t come) {
   Autograd& torch = layer.torch();
-  const auto node = torch.node({&rows});
   const auto pass = [&torch, ranks = layer.ranks()](const Tensor& sent, std::int64_t received) {
     const std::int64_t h = sent.size(1), each = received / ranks;
     Tensors parts;
@@ -179,13 +177,9 @@ Tensor exchanged_rows(const MixtureLayer& layer, const Tensor& rows, std::int64_
     torch.recorder().communicate(TensorCall::expert_rows, sent.bytes());
     return torch.operate({&sent}, Layout::contiguous({received, h}), sent.type);
   };
-  Tensor result = pass(rows, come);
-  if (!node) return result;
-  node->backward = [pass, &torch, sent = rows.size(0)](Tensors& gradients) {
-    const Tensor in_order = contiguous(torch, gradients[0]);
-    return Tensors{pass(in_order, sent)};
-  };
-  return Autograd::connected(result, node);
+  return moved(
+      torch, rows, [pass, come](const Tensor& x) { return pass(x, come); },
+      [pass, &torch, sent = rows.size(0)](const Tensor& x) { return pass(contiguous(torch, x), sent); });
 }
 
 /// Ranks tell each other how many rows they send to each expert; the host reads the sums.

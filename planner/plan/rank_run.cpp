@@ -11,7 +11,6 @@
 #include "planner/sharding/model_part.h"
 #include "planner/simulation/memory.h"
 #include "planner/step/step_schedule.h"
-#include "planner/step/step_schedule.h"
 
 namespace zplan {
 
@@ -46,14 +45,8 @@ RankRun::RankRun(Parts parts, const Training& training, const Strategy& strategy
           spec(training_.framework).slices(*parts_.rank, training_, strategy_))),
       engine_(engine_resident(training_, target_.device)),
       outside_(outside_allocator(strategy_, target_.compute_capability, target_.gpus_per_node) + engine_) {
-  const ParallelLayout& layout = strategy_.layout;
-  if (layout.pipeline > 1) {
-    const auto schedule = spec(training_.framework).schedule;
-    schedule_ = std::make_shared<StepSchedule>(
-        schedule != nullptr
-            ? schedule(strategy_, place.stage)
-            : one_forward_one_backward(place.stage, layout.pipeline, strategy_.gradient_accumulation_steps));
-  }
+  if (strategy_.layout.pipeline > 1)
+    schedule_ = std::make_shared<StepSchedule>(schedule_of_stage(training_, strategy_, place.stage));
   if (is_sliced()) slice_ = slices_->at(static_cast<std::size_t>(place.slice));
 }
 

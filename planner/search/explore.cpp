@@ -306,15 +306,15 @@ void Explorer::drop_unseen() {
 /// Of frameworks with stages only those plans are simulated that their bounds leave open.
 void Explorer::screen_layouts() {
   std::vector<std::size_t> families;
-  LayoutCounts illegal;
+  std::size_t illegal = 0;
   for (std::size_t i = 0; i < result_.families.size(); ++i) {
     if (!has_stages(i)) continue;
     if (result_.families[i].outcome == FamilyOutcome::illegal)
-      ++illegal.illegal;
+      ++illegal;
     else
       families.push_back(i);
   }
-  if (families.empty() && illegal.illegal == 0) return;
+  if (families.empty() && illegal == 0) return;
   std::vector<LayoutCandidate> all;
   const bool bounded = done_unless_stopped([&] {
     for (std::vector<LayoutCandidate>& each :
@@ -343,7 +343,7 @@ void Explorer::screen_layouts() {
           },
       .stopped = [&] { return stopped(); }};
   ScreenedLayouts screened = screen.run(bounded ? std::move(all) : std::vector<LayoutCandidate>{});
-  screened.counts.illegal = illegal.illegal;
+  screened.counts.illegal = illegal;
   result_.layouts = screened.counts;
   for (const SimulatedLayout& each : screened.simulated) {
     screened_[each.family].push_back(each.estimate);

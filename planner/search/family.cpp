@@ -1,7 +1,6 @@
 #include "planner/search/family.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "hardware_profiles/link_speed.h"
 #include "planner/cost/offload_time.h"
@@ -9,7 +8,6 @@
 #include "planner/model_trace/causal_lm.h"
 #include "planner/moments/moments.h"
 #include "planner/moments/ppo.h"
-#include "planner/question/framework.h"
 #include "planner/question/work.h"
 #include "planner/simulation/memory.h"
 #include "planner/step/step_schedule.h"
@@ -69,13 +67,12 @@ std::optional<Estimate> simulated(PlanContext& context, const Strategy& strategy
 /// Returns true if the step has many rounds of micro-batches that are written out one by one.
 bool is_long(const Training& training, const Strategy& strategy) {
   const std::int64_t stages = strategy.layout.pipeline;
-  const auto schedule = spec(training.framework).schedule;
-  if (stages == 1 || schedule == nullptr || strategy.gradient_accumulation_steps < 4 * stages ||
+  if (stages == 1 || strategy.gradient_accumulation_steps < 4 * stages ||
       strategy.gradient_accumulation_steps % stages != 0)
     return false;
   Strategy shorter = strategy;
   shorter.gradient_accumulation_steps = 4 * stages;
-  return std::ranges::none_of(schedule(shorter, 0).rounds, &Round::steady);
+  return std::ranges::none_of(schedule_of_stage(training, shorter, 0).rounds, &Round::steady);
 }
 
 }  // namespace
@@ -280,22 +277,9 @@ Estimate PlanFamily::estimate(const Noted& noted, const Played& played, std::siz
   return result;
 }
 
-/// Stages wait for each other, so their programs are played together: a plan of its own for each size.
-Estimate PlanFamily::estimate_of_stages(std::int64_t micro_batch_size, std::int64_t accumulation) {
-  take_step();
-  Strategy strategy = strategy_;
-  strategy.micro_batch_size = micro_batch_size, strategy.gradient_accumulation_steps = accumulation;
-  return *simulated(context_, strategy, Bytes(std::numeric_limits<std::int64_t>::max()));
-}
-
 std::vector<Estimate> PlanFamily::estimates(const std::vector<std::int64_t>& micro_batch_sizes,
                                             std::int64_t accumulation) {
   std::vector<Estimate> result;
-  if (strategy_.layout.pipeline > 1) {
-    for (const std::int64_t each : micro_batch_sizes)
-      result.push_back(estimate_of_stages(each, accumulation));
-    return result;
-  }
   result.reserve(micro_batch_sizes.size());
   for (std::size_t at = 0; at < micro_batch_sizes.size();) {
     // Eight sizes of one order at a time; fewer are filled up with the first of them.

@@ -16,12 +16,13 @@
 
 namespace zplan {
 
-/// Returns the estimate of one plan, whose ranks are simulated by live memory; nothing where one of them needs
-/// more than `most`. Of a pipeline's step whose rounds are alike but written out one by one, two are simulated
-/// and the others added.
+/// Returns the estimate of one plan, whose ranks are simulated by live memory; nothing where one of them
+/// needs more than `most`. Of a pipeline's step whose rounds are alike but written out one by one, two are
+/// simulated and the others added.
 [[nodiscard]] std::optional<Estimate> estimate_of(PlanContext& context, const Strategy& strategy, Bytes most);
 
-/// Estimates the plans of one family. Its functions may be called from several threads at once.
+/// Estimates the plans of one family, without pipeline stages. Its functions may be called from several
+/// threads at once.
 class PlanFamily {
  public:
   /// `strategy` but for its micro-batch and accumulation. `tapes` is of its kind (PlanScreen finds it), and
@@ -74,7 +75,6 @@ class PlanFamily {
     Lanes sent_once, sent_repeated;
   };
 
-  [[nodiscard]] Estimate estimate_of_stages(std::int64_t micro_batch_size, std::int64_t accumulation);
   [[nodiscard]] const Noted& noted(std::int64_t micro_batch_size, std::int64_t micro_steps);
   [[nodiscard]] Noted note(std::int64_t micro_batch_size, std::int64_t micro_steps);
   [[nodiscard]] TapeFigures& tapes(std::int64_t played_micro_steps) const;

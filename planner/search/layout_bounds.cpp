@@ -1,10 +1,8 @@
 #include "planner/search/layout_bounds.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
-#include "planner/question/framework.h"
 #include "planner/sharding/model_part.h"
 #include "planner/step/step_schedule.h"
 
@@ -143,9 +141,7 @@ LayoutBounds::Order LayoutBounds::order(const Strategy& strategy) const {
     shorter.gradient_accumulation_steps = more;
     if (const Order second = order(shorter); first.most_in_flight == second.most_in_flight) return second;
   }
-  const auto schedule = spec(context_.training().framework).schedule;
-  const StepSchedule made =
-      schedule != nullptr ? schedule(strategy, 0) : one_forward_one_backward(0, stages, micro_batches);
+  const StepSchedule made = schedule_of_stage(context_.training(), strategy, 0);
   Order order;
   std::int64_t in_flight = 0;
   for (const Round& round : made.rounds)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/question/framework.h"
+
 namespace zplan {
 
 using Kind = Slot::Kind;
@@ -11,6 +13,13 @@ std::int64_t Round::begun() const {
   return std::count_if(first, slots.end(), [&](const Slot& each) {
     return each.kind == Kind::forward && each.tape == first->tape;
   });
+}
+
+StepSchedule schedule_of_stage(const Training& training, const Strategy& strategy, std::int64_t stage) {
+  const auto own = spec(training.framework).schedule;
+  return own != nullptr ? own(strategy, stage)
+                        : one_forward_one_backward(stage, strategy.layout.pipeline,
+                                                   strategy.gradient_accumulation_steps);
 }
 
 StepSchedule unfolded(const StepSchedule& schedule) {

@@ -8,6 +8,9 @@
 
 namespace zplan {
 
+struct Strategy;
+struct Training;
+
 /// One thing that a rank does in an optimizer step.
 struct Slot {
   enum class Kind : std::uint8_t {
@@ -58,6 +61,10 @@ struct StepSchedule {
   std::vector<Round> rounds;
   bool operator==(const StepSchedule&) const = default;
 };
+
+/// Returns the order of stage `stage` of a pipeline as the framework runs it (FrameworkSpec::schedule).
+[[nodiscard]] StepSchedule schedule_of_stage(const Training& training, const Strategy& strategy,
+                                             std::int64_t stage);
 
 /// Returns the schedule with every repetition written out.
 [[nodiscard]] StepSchedule unfolded(const StepSchedule& schedule);
