@@ -672,7 +672,7 @@ const std::vector<OptionSpec>& option_table() {
        "samples per GPU and forward pass; max finds the most that fit [1]",
        integer_or(space(&SearchSpace::micro_batch_size), "max", std::nullopt, kMostMicroBatch)},
       {"--grad-accum", "A", kBatch, kPlanning, "Gradient accumulation",
-       "micro-batches per optimizer step [1]",
+       "micro-batches per optimizer step [1; with pipeline stages 4 for each]",
        integer(space(&SearchSpace::gradient_accumulation_steps), 1, kMostSteps)},
       {"--global-batch", "G", kBatch, kPlanning, "Global batch",
        "samples per optimizer step over all GPUs [follows from the others]",

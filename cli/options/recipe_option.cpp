@@ -148,6 +148,11 @@ class Applied {
   void keep_together() {
     for (const std::string& option : typed_)
       drop([&](const Chosen& each) { return each.option == option; }, fmt::format("{} is given", option));
+    // One follows from the other.
+    for (const auto& [typed, follows] :
+         {std::pair{"--global-batch", "--grad-accum"}, {"--grad-accum", "--global-batch"}})
+      if (was_typed(typed))
+        drop([&](const Chosen& each) { return each.option == follows; }, fmt::format("{} is given", typed));
     keep_sharding();
     drop_idle("--method");
     drop_idle("--samples");

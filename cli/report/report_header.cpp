@@ -10,6 +10,7 @@
 #include "models/base/version.h"
 #include "planner/plan/plan.h"
 #include "planner/question/framework.h"
+#include "planner/search/candidates.h"
 #include "planner/search/search.h"
 
 namespace zplan {
@@ -187,6 +188,8 @@ std::string batch_words(const Report& report) {
   return fmt::format("{} of {} tokens, {}", micro, report.question.training.sequence_length, steps);
 }
 
+bool runs_in_stages(const Plan& plan) { return plan.strategy.layout.pipeline > 1; }
+
 bool any_named(const std::vector<Plan>& plans) {
   return std::ranges::any_of(plans, [](const Plan& plan) { return !plan.name.empty(); });
 }
@@ -338,6 +341,12 @@ std::vector<std::string> assumption_lines(const Report& report) {
                            : "FSDP2 as accelerate 1.15 sets it up: fp32 shards of what trains, computed and "
                              "reduced in 16 bits, "
                              "loaded shard by shard");
+  const SearchSpace& space = report.question.space;
+  const bool has_batch = space.global_batch_size || space.gradient_accumulation_steps;
+  if (!has_batch && std::ranges::any_of(report.answer.plans, &runs_in_stages))
+    lines.push_back(
+        fmt::format("{} micro-batches a step for each pipeline stage: --global-batch says how many",
+                    kMicroBatchesPerStage));
   for (std::string& each : length_lines(report.question)) lines.push_back(std::move(each));
   for (std::string& each : image_lines(report)) lines.push_back(std::move(each));
   if (report.question.model.shape.delta_net && report.question.training.modules.kernels.delta_rule == nullptr)

@@ -2306,8 +2306,8 @@
         <translation>每块 GPU 每次前向的样本数；max：放得下的最大值 [1]</translation>
     </message>
     <message>
-        <source>micro-batches per optimizer step [1]</source>
-        <translation>每个优化器步骤的微批数 [1]</translation>
+        <source>micro-batches per optimizer step [1; with pipeline stages 4 for each]</source>
+        <translation>每个优化器步骤的微批数 [1；有阶段时为阶段数的 4 倍]</translation>
     </message>
     <message>
         <source>samples per optimizer step over all GPUs [follows from the others]</source>

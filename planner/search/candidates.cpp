@@ -197,6 +197,10 @@ std::vector<std::string> why_not_on(const Cluster& cluster, const Strategy& s) {
   return reasons;
 }
 
+std::int64_t usual_micro_batches(const ParallelLayout& layout) {
+  return layout.pipeline == 1 ? 1 : kMicroBatchesPerStage * layout.pipeline;
+}
+
 namespace {
 
 std::string batch_mismatch(const Question& q, const Strategy& s, std::string_view of) {
@@ -207,7 +211,7 @@ std::string batch_mismatch(const Question& q, const Strategy& s, std::string_vie
 std::optional<std::string> divide_batch(const Question& q, Strategy& s, std::int64_t micro_batch) {
   const SearchSpace& space = q.space;
   s.micro_batch_size = micro_batch;
-  s.gradient_accumulation_steps = space.gradient_accumulation_steps.value_or(1);
+  s.gradient_accumulation_steps = space.gradient_accumulation_steps.value_or(usual_micro_batches(s.layout));
   if (!space.global_batch_size) return std::nullopt;
   const std::int64_t global = *space.global_batch_size;
   if (!space.gradient_accumulation_steps) {

@@ -60,6 +60,13 @@ void open_layouts(Question& question);
 
 // ---- batches
 
+/// Micro-batches of a step for each pipeline stage where nothing makes a batch: stages then wait at most a
+/// quarter of the time that they work. Source: Narayanan et al. 2021, section 2.2.1.
+constexpr std::int64_t kMicroBatchesPerStage = 4;
+
+/// Returns the micro-batches of a step where nothing makes a batch: 1 without pipeline stages.
+[[nodiscard]] std::int64_t usual_micro_batches(const ParallelLayout& layout);
+
 /// Sets micro-batch and accumulation of `strategy` from the question. Returns the reason where they cannot
 /// make the global batch.
 [[nodiscard]] std::optional<std::string> set_batch(const Question& question, Strategy& strategy,

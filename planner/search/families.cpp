@@ -19,11 +19,11 @@ bool holds(const std::vector<std::int64_t>& list, std::int64_t value) {
 }
 
 /// Whatever mini-batches there are.
-std::vector<Batches> all_batches(const Scope& scope, std::int64_t data_parallel) {
+std::vector<Batches> all_batches(const Scope& scope, std::int64_t data_parallel, std::int64_t usual) {
   std::vector<Batches> all;
   if (!scope.global_batch_size) {
     for (const std::int64_t each : scope.accumulations) all.push_back({each, scope.micro_batch_sizes});
-    if (all.empty()) all.push_back({1, scope.micro_batch_sizes});
+    if (all.empty()) all.push_back({usual, scope.micro_batch_sizes});
     return all;
   }
   if (*scope.global_batch_size % data_parallel != 0) return {};
@@ -66,7 +66,7 @@ std::vector<std::string> why_illegal_by_batch(const Question& q, Strategy strate
 std::int64_t most_micro_batches(const Scope& scope, const ParallelLayout& layout) {
   std::int64_t most = 1;
   if (layout.pipeline > 1)
-    for (const Batches& each : batches(scope, layout.data_ranks())) most = std::max(most, each.accumulation);
+    for (const Batches& each : batches(scope, layout)) most = std::max(most, each.accumulation);
   return most;
 }
 
@@ -75,17 +75,18 @@ void add_strategy(const Question& q, const Scope& scope, const FamilyName& name,
   std::vector<std::string> reasons =
       why_illegal_by_batch(q, name.strategy, most_micro_batches(scope, name.strategy.layout));
   for (std::string& each : why_not_on(q.cluster, name.strategy)) reasons.push_back(std::move(each));
-  const std::int64_t ranks = name.strategy.layout.data_ranks(), parts = q.training.rollout.mini_batches;
-  if (reasons.empty() && batches(scope, ranks).empty())
+  const ParallelLayout& layout = name.strategy.layout;
+  const std::int64_t parts = q.training.rollout.mini_batches;
+  if (reasons.empty() && batches(scope, layout).empty())
     reasons.push_back(fmt::format("a global batch of {} cannot be made with {} data-parallel ranks",
-                                  *scope.global_batch_size, ranks));
-  else if (reasons.empty() && batches(scope, ranks, parts).empty())
+                                  *scope.global_batch_size, layout.data_ranks()));
+  else if (reasons.empty() && batches(scope, layout, parts).empty())
     reasons.push_back(fmt::format(
         "no accumulation that is open makes {} whole mini-batches: --mini-batches, --grad-accum", parts));
   else if (reasons.empty() && batches(q, scope, name.strategy).empty())
     reasons.push_back(
         fmt::format("no accumulation that is open makes micro-batches for {} stages of {} virtual stages",
-                    name.strategy.layout.pipeline, name.strategy.layout.virtual_stages));
+                    layout.pipeline, layout.virtual_stages));
   if (reasons.empty()) return add_variants(q, scope, name, all);
   all.push_back({.name = name,
                  .outcome = FamilyOutcome::illegal,
@@ -102,14 +103,14 @@ std::int64_t micro_batch_step(std::size_t index) {
   return static_cast<std::int64_t>(kEach * (kPerDoubling + step) / kPerDoubling) << doubling;
 }
 
-std::vector<Batches> batches(const Scope& scope, std::int64_t data_parallel, std::int64_t mini_batches) {
-  std::vector<Batches> all = all_batches(scope, data_parallel);
+std::vector<Batches> batches(const Scope& scope, const ParallelLayout& layout, std::int64_t mini_batches) {
+  std::vector<Batches> all = all_batches(scope, layout.data_ranks(), usual_micro_batches(layout));
   std::erase_if(all, [&](const Batches& each) { return each.accumulation % mini_batches != 0; });
   return all;
 }
 
 std::vector<Batches> batches(const Question& q, const Scope& scope, const Strategy& strategy) {
-  std::vector<Batches> all = batches(scope, strategy.layout.data_ranks(), q.training.rollout.mini_batches);
+  std::vector<Batches> all = batches(scope, strategy.layout, q.training.rollout.mini_batches);
   if (strategy.layout.pipeline > 1)
     std::erase_if(all, [&](const Batches& each) {
       return !why_illegal_by_batch(q, strategy, each.accumulation).empty();

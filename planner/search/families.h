@@ -16,9 +16,9 @@ struct Batches {
   std::vector<std::int64_t> micro_batch_sizes;  ///< empty: from 1 to the largest that fits
   bool operator==(const Batches&) const = default;
 };
-/// Returns the batches of a family with `data_parallel` ranks, of whole micro-steps in each of
-/// `mini_batches`; none where they cannot make the global batch.
-[[nodiscard]] std::vector<Batches> batches(const Scope& scope, std::int64_t data_parallel,
+/// Returns the batches of a family of this layout, of whole micro-steps in each of `mini_batches`; none where
+/// they cannot make the global batch.
+[[nodiscard]] std::vector<Batches> batches(const Scope& scope, const ParallelLayout& layout,
                                            std::int64_t mini_batches = 1);
 /// Returns those of a strategy that its stages can run: chunks of layers (virtual stages) do not take every
 /// number of micro-batches.

@@ -172,6 +172,9 @@ RecipeOptions sized_model(const RecipePlace& place) {
     if (has(place, key))
       place.fail(fmt::format("a model with {} is not read from its sizes", key), std::string(kModelInstead));
   const auto config = config_of(place);
+  if (!config && is_gated(place) && !is_zero(place.other("hidden_dropout")))
+    place.fail("gated layers with Megatron-Core's dropout are not planned",
+               "accepted: --hidden-dropout 0, or --model beside --recipe");
   if (!config)
     place.fail("layers other than Llama's, StableLM's and GPT-2's are not read from their sizes",
                std::string(kModelInstead));
@@ -291,9 +294,16 @@ RecipeOptions expert_tensor_parallel(const RecipePlace& place) {
   return {{"--etp", std::to_string(ranks)}};
 }
 
+/// Where no global batch is given each rank runs one micro-batch a step. Source: Megatron-Core 0.19.2
+/// training/arguments.py validate_args.
+RecipeOptions one_micro_batch(const RecipePlace& place) {
+  return has(place, "global_batch_size") ? RecipeOptions{} : RecipeOptions{{"--grad-accum", "1"}};
+}
+
 std::vector<RecipeDefault> defaults() {
   std::vector<RecipeDefault> all{{"tensor_model_parallel_size", "--framework", "megatron"},
                                  {"bf16", "--precision", "fp32"},
+                                 {"global_batch_size", "", "", one_micro_batch},
                                  {"tensor_model_parallel_size", "--tp", "1"},
                                  {"pipeline_model_parallel_size", "--pp", "1"},
                                  {"num_virtual_stages_per_pipeline_rank", "--vpp", "1"},

@@ -431,8 +431,8 @@ TEST_F(PpoLegality, MiniBatchesAreWholeMicroSteps) {
   EXPECT_EQ(set_batch(q, strategy, 2), std::nullopt);
   Scope scope;
   scope.accumulations = {1, 2, 3, 4, 6};
-  ASSERT_EQ(batches(scope, 1, 3).size(), 2U);
-  EXPECT_EQ(batches(scope, 1, 3).back().accumulation, 6);
+  ASSERT_EQ(batches(scope, {.shard = 1}, 3).size(), 2U);
+  EXPECT_EQ(batches(scope, {.shard = 1}, 3).back().accumulation, 6);
 }
 
 TEST_F(PpoLegality, FusedHeadsAndPackedWeightsAreRefused) {

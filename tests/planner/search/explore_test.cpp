@@ -34,15 +34,24 @@ TEST(MicroBatchSteps, EveryOneToSixteenThenEightToADoubling) {
 TEST(BatchesOfAScope, DivideTheGlobalBatch) {
   const Scope scope{.micro_batch_sizes = {}, .accumulations = {}, .global_batch_size = 48};
   const std::vector<Batches> expected{{12, {1}}, {6, {2}}, {4, {3}}, {3, {4}}, {2, {6}}, {1, {12}}};
-  EXPECT_EQ(batches(scope, 4), expected);
-  EXPECT_TRUE(batches(scope, 5).empty());
+  EXPECT_EQ(batches(scope, {.shard = 4}), expected);
+  EXPECT_TRUE(batches(scope, {.shard = 5}).empty());
 }
 
 TEST(BatchesOfAScope, KeepToWhatIsPinned) {
   Scope scope{.micro_batch_sizes = {2, 8}, .accumulations = {}, .global_batch_size = 48};
-  EXPECT_EQ(batches(scope, 4), (std::vector<Batches>{{6, {2}}}));
+  EXPECT_EQ(batches(scope, {.shard = 4}), (std::vector<Batches>{{6, {2}}}));
   scope = {.micro_batch_sizes = {}, .accumulations = {2, 4}, .global_batch_size = {}};
-  EXPECT_EQ(batches(scope, 4), (std::vector<Batches>{{2, {}}, {4, {}}}));
+  EXPECT_EQ(batches(scope, {.shard = 4}), (std::vector<Batches>{{2, {}}, {4, {}}}));
+}
+
+// Narayanan et al. 2021, section 2.2.1: stages wait (stages − 1) / micro-batches of the time that they work.
+TEST(BatchesOfAScope, FillAPipelineWhereNothingSaysHowMany) {
+  Scope scope{.micro_batch_sizes = {1}, .accumulations = {}, .global_batch_size = {}};
+  EXPECT_EQ(batches(scope, {.shard = 4}), (std::vector<Batches>{{1, {1}}}));
+  EXPECT_EQ(batches(scope, {.shard = 4, .pipeline = 8}), (std::vector<Batches>{{32, {1}}}));
+  scope.accumulations = {2};
+  EXPECT_EQ(batches(scope, {.shard = 4, .pipeline = 8}), (std::vector<Batches>{{2, {1}}}));
 }
 
 TEST(Explorations, TheFastestIsTheFastestOfAllThatFit) {
@@ -55,7 +64,7 @@ TEST(Explorations, TheFastestIsTheFastestOfAllThatFit) {
   double fastest = 0;
   for (const FamilyReport& family : families(q, scope)) {
     if (family.outcome == FamilyOutcome::illegal) continue;
-    for (const Batches& each : batches(scope, family.name.strategy.layout.data_ranks())) {
+    for (const Batches& each : batches(scope, family.name.strategy.layout)) {
       Strategy one = family.name.strategy;
       one.micro_batch_size = each.micro_batch_sizes.front();
       one.gradient_accumulation_steps = each.accumulation;

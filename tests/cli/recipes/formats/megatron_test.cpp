@@ -202,6 +202,27 @@ TEST(MegatronLm, HasMegatronsOwnDefaults) {
                                          {"--checkpointing", "selective"}}));
 }
 
+TEST(MegatronLm, RunsOneMicroBatchWhereNoGlobalBatchIsGiven) {
+  const std::string script = "torchrun --nproc_per_node 8 pretrain_gpt.py " + kSizes +
+                             "--micro-batch-size 1 --bf16 --pipeline-model-parallel-size 4\n";
+  const auto accumulation = [&](const std::string& words) {
+    return planned_as(script, "run.sh", "--gpus 8 " + words)
+        .at("plans")
+        .at(0)
+        .at("strategy")
+        .at("gradient_accumulation_steps");
+  };
+  EXPECT_EQ(accumulation(""), 1);
+  EXPECT_EQ(accumulation("--global-batch 64"), 32);
+  EXPECT_EQ(accumulation("--grad-accum 16"), 16);
+}
+
+TEST(MegatronLm, SaysThatGatedLayersHaveNoDropout) {
+  EXPECT_THAT(refused("torchrun --nproc_per_node 8 pretrain_gpt.py " + kSizes + "--hidden-dropout 0.1 --bf16",
+                      "run.sh"),
+              HasSubstr("gated layers with Megatron-Core's dropout are not planned"));
+}
+
 TEST(MegatronLm, ReadsGpt2sLayers) {
   const std::string gpt =
       "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 24 --hidden-size 2048 --num-attention-heads "
