@@ -80,17 +80,6 @@ Options with_stand_in(Options options) {
   return options;
 }
 
-OpenQuestion open_question(const Options& options, const Question& question,
-                           const HardwareProfiles& hardware) {
-  ClusterRequest cluster = options.cluster;
-  if (!cluster.nodes && cluster.instance.empty() && cluster.gpus) cluster.nodes = question.cluster.nodes;
-  return {.question = question,
-          .cluster = cluster,
-          .hardware = &hardware,
-          .model_of_size = infer_model,
-          .attention_given = options.has("--attention")};
-}
-
 /// Those that were made for sequences as long as these.
 std::vector<Model> models_for(std::int64_t sequence) {
   std::vector<Model> models;
@@ -252,6 +241,17 @@ int deadline_command(const Invocation& invocation) {
 }
 
 }  // namespace
+
+OpenQuestion open_question(const Options& options, const Question& question,
+                           const HardwareProfiles& hardware) {
+  ClusterRequest cluster = options.cluster;
+  if (!cluster.nodes && cluster.instance.empty() && cluster.gpus) cluster.nodes = question.cluster.nodes;
+  return {.question = question,
+          .cluster = cluster,
+          .hardware = &hardware,
+          .model_of_size = infer_model,
+          .attention_given = options.has("--attention")};
+}
 
 int fit_command(const Invocation& invocation) {
   if (!invocation.options.oom.empty()) return oom_command(invocation);

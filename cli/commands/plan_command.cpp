@@ -189,12 +189,14 @@ int plan_command(const Invocation& invocation) {
   Answer result = answer(request.question);
   result.warnings.insert(result.warnings.begin(), request.warnings.begin(), request.warnings.end());
   const std::optional<Advice> advice = shown_advice(invocation, request.question);
-  return write_report({.question = request.question,
-                       .answer = result,
-                       .options = invocation.options,
-                       .arguments = invocation.arguments,
-                       .advice = advice ? &*advice : nullptr},
-                      invocation);
+  return write_report(
+      {.question = request.question,
+       .answer = result,
+       .options = invocation.options,
+       .arguments = invocation.arguments,
+       .advice = advice ? &*advice : nullptr,
+       .reaches = trainer_reaches(invocation.options, request.question, result, invocation.environment)},
+      invocation);
 }
 
 /// Reports by how much the plain strategies miss where no config fits.

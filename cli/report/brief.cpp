@@ -633,6 +633,9 @@ Document brief_of_extent(const Report& report, const Screen& screen, const Exten
     add_cut(doc, "  Peak     ", peak, screen, 2);
   if (const std::string stages = stages_of(leading_plan(report), report.question); !stages.empty())
     add_cut(doc, "  Stages   ", stages, screen, 2);
+  const std::vector<std::string> reaches = reach_lines(report);
+  for (std::size_t i = 0; i < reaches.size(); ++i)
+    doc.paragraph(i == 0 ? "  Room     " : "           ", reaches[i]);
   add_reasons(doc, report, screen, extent.reasons);
   if (const HeaderBlock* training = block_named(blocks, "Training"))
     add_cut(doc, "  Trains   ", training->lines.front(), screen, 2);

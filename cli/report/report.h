@@ -34,15 +34,26 @@ struct Comparison {
 };
 
 /// Holds everything that a report is made from. The values that it refers to must outlive it.
+/// TrainerReach says what a run takes under a trainer, and the largest micro-batch and the longest sample,
+/// in tokens, with which it fits, all else as asked. Absent: none fits.
+struct TrainerReach {
+  TrainerChoice trainer;
+  bool fits{};
+  Bytes required;  ///< of a GPU
+  Seconds step;
+  std::optional<std::int64_t> largest_micro_batch{}, longest_sequence{};
+};
+
 struct Report {
   const Question& question;
   const Answer& answer;
   const Options& options;
-  std::vector<std::string> arguments;  ///< as typed; the commands that a report suggests are made from them
-  const Comparison* comparison{};      ///< set for `compare`
-  const Exploration* found{};          ///< set for `search`: every family of plans that it looked at
-  AnswerDetails details{};             ///< parts that are simulated on request
-  const Advice* advice{};              ///< set for `plan` and `search`: what would train faster
+  std::vector<std::string> arguments;   ///< as typed; the commands that a report suggests are made from them
+  const Comparison* comparison{};       ///< set for `compare`
+  const Exploration* found{};           ///< set for `search`: every family of plans that it looked at
+  AnswerDetails details{};              ///< parts that are simulated on request
+  const Advice* advice{};               ///< set for `plan` and `search`: what would train faster
+  std::vector<TrainerReach> reaches{};  ///< set for `plan`: of --trainer, and of the trainer beside it
 };
 /// Returns the report that the command line makes of a scenario. `planned` must outlive it.
 [[nodiscard]] Report report_of(const PlannedScenario& planned);

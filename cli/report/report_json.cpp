@@ -518,6 +518,18 @@ Json script_json(const Plan& plan, const Report& report) {
   });
 }
 
+Json reach_json(const std::vector<TrainerReach>& reaches) {
+  return json_list(reaches, [](const TrainerReach& each) {
+    return Json{
+        {"trainer", to_text(each.trainer)},
+        {"fits", each.fits},
+        {"required_bytes", each.required.value},
+        {"step_seconds", each.step.value},
+        {"largest_micro_batch", each.largest_micro_batch ? Json(*each.largest_micro_batch) : Json(nullptr)},
+        {"longest_sequence", each.longest_sequence ? Json(*each.longest_sequence) : Json(nullptr)}};
+  });
+}
+
 }  // namespace
 
 Json plan_figures_json(const Plan& plan) {
@@ -550,6 +562,7 @@ Json report_json(const Report& report) {
   });
   out["alternative"] = alternative_json(report);
   out["advice"] = advice_json(report);
+  if (!report.reaches.empty()) out["reach"] = reach_json(report.reaches);
   out["ds_config"] = recommended ? ds_config_json(*recommended, report) : Json(nullptr);
   out["fsdp_config"] = recommended ? fsdp_config_json(*recommended, report) : Json(nullptr);
   out["launch"] = recommended ? launch_json(*recommended, report) : Json(nullptr);

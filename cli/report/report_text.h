@@ -72,6 +72,10 @@ struct Impossible {
 };
 [[nodiscard]] std::vector<Impossible> impossible_plans(const Report& report);
 
+/// Returns a line for each of Report::reaches: how far the trainer reaches, and what the same run takes under
+/// the trainer beside it.
+[[nodiscard]] std::vector<std::string> reach_lines(const Report& report);
+
 /// Returns the options that turn the question into that of the answer's alternative.
 [[nodiscard]] OptionChanges alternative_changes(const Answer& answer);
 

@@ -28,6 +28,15 @@ namespace {
 constexpr double kNear = 0.25;  ///< of the memory there is: what misses by less is a near miss
 constexpr std::size_t kMostMisses = 6, kMostRejections = 4;
 
+std::string room_of(const TrainerReach& reach) {
+  std::vector<std::string> room;
+  if (reach.longest_sequence)
+    room.push_back(fmt::format("up to {} tokens in a sample", group_digits(*reach.longest_sequence)));
+  if (reach.largest_micro_batch)
+    room.push_back(fmt::format("up to {} samples in a micro-batch", *reach.largest_micro_batch));
+  return room.empty() ? "nothing fits" : fmt::format("{}", fmt::join(room, ", or "));
+}
+
 bool is_near(const Plan& plan, const Question& q) {
   return ratio(shortage(plan, q), available(q.cluster, q.headroom)) < kNear;
 }
@@ -68,6 +77,13 @@ void add_rejections(Document& doc, const Report& report) {
     doc.line(fmt::format("  and {} more (--json lists them)", groups.size() - kMostRejections));
 }
 
+/// Adds what a trainer leaves room for, beside the trainer that its script runs without it.
+void add_room(Document& doc, const Report& report) {
+  if (report.reaches.empty()) return;
+  doc.heading("Room");
+  doc.items(reach_lines(report));
+}
+
 /// Adds what expert parallelism would change.
 void add_experts(Document& doc, const Report& report) {
   if (!report.details.experts) return;
@@ -80,6 +96,18 @@ void add_experts(Document& doc, const Report& report) {
 bool is_plain(const Plan& plan) {
   return plan.strategy.layout.tensor == 1 && plan.strategy.offload_optimizer == OffloadDevice::none &&
          plan.strategy.offload_parameters == OffloadDevice::none;
+}
+
+std::vector<std::string> reach_lines(const Report& report) {
+  std::vector<std::string> lines;
+  for (const TrainerReach& each : report.reaches) {
+    const bool is_asked = lines.empty();
+    lines.push_back(is_asked ? room_of(each)
+                             : fmt::format("{} instead: {} and {} a step, {}", to_text(each.trainer),
+                                           format_bytes(each.required, report.question.unit),
+                                           format_seconds(each.step), room_of(each)));
+  }
+  return lines;
 }
 
 OptionChanges alternative_changes(const Answer& answer) {
@@ -232,6 +260,7 @@ void add_verdict(Document& doc, const Report& report) {
   }
   add_misses(doc, report);
   add_rejections(doc, report);
+  add_room(doc, report);
   add_experts(doc, report);
   if (plan == nullptr && advised_commands(report).empty()) add_alternative(doc, report);
   if (const std::vector<std::string> commands = next_commands(report); !commands.empty())

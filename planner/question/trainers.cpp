@@ -359,6 +359,7 @@ const std::vector<Trainer>& trainers() {
        .newest = {2026, 10},
        .modules = "unsloth",
        .modules_source = "unsloth/models/llama.py",
+       .beside = "trl",
        .defaults =
            {
                {always, "--framework", "torch", "unsloth/models/loader.py: one GPU, or DDP"},

@@ -63,6 +63,7 @@ struct Trainer {
   TrainerRelease newest{};            ///< the release whose files the rows were read from
   std::string_view modules{};         ///< its module set; empty: transformers'
   std::string_view modules_source{};  ///< file of that release
+  std::string_view beside{};          ///< the trainer that the same script runs without it; empty: none
   std::vector<TrainerDefault> defaults{};
 };
 [[nodiscard]] const std::vector<Trainer>& trainers();

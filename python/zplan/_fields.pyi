@@ -77,6 +77,7 @@ __all__ = [
     "Symbol",
     "Tensor",
     "TimedRun",
+    "TrainerReach",
     "Training",
     "WithoutLever",
 ]
@@ -946,6 +947,9 @@ class Report(Document):
     schedule: Schedule | None
     # null: not a search.
     search: Search | None
+    # With --trainer unsloth: what the run takes, and how far it reaches, under the trainer and under the one that its
+    # script runs without it.
+    reach: tuple[TrainerReach, ...] = ()
     # with --recipe: what trainers' configs said
     recipes: tuple[dict[str, Any], ...] = ()
     # with --trainer: what trainers chose that the user left open
@@ -1220,6 +1224,20 @@ class TimedRun(Value):
     seconds: float
     gpu_hours: float
     cost: float | None
+
+@dataclass(init=False, repr=False, eq=False)
+class TrainerReach(Value):
+    """What a run takes under a trainer, and how far it reaches with all else as asked."""
+    # name and release
+    trainer: str
+    fits: bool
+    # of a GPU
+    required_bytes: int
+    step_seconds: float
+    # in samples; null: none fits
+    largest_micro_batch: int | None
+    # in tokens of a sample; null: none fits
+    longest_sequence: int | None
 
 @dataclass(init=False, repr=False, eq=False)
 class Training(Value):

@@ -49,10 +49,15 @@ void check_ddp(const Model& model, const Training& training, const Strategy& s, 
   check_offloaded_optimizer(training, reasons);
 }
 
-Reasons ddp_warnings(const Training&) {
-  return {
-      "DistributedDataParallel is planned with torch's defaults: buckets of 25 MiB, "
-      "gradient_as_bucket_view off"};
+/// One GPU has no buckets.
+Reasons ddp_warnings(const Training& training, const Strategy& s) {
+  Reasons warnings;
+  if (s.layout.world() > 1)
+    warnings.emplace_back(
+        "DistributedDataParallel is planned with torch's defaults: buckets of 25 MiB, "
+        "gradient_as_bucket_view off");
+  for (std::string& each : ulysses_warnings(training, s)) warnings.push_back(std::move(each));
+  return warnings;
 }
 
 std::optional<std::string> ddp_replication(const Plan& plan, const Question& q) {
@@ -142,8 +147,8 @@ const FrameworkSpec& ddp_spec() {
       .schedule = nullptr,
       .check = check_ddp,
       .sharding_name = [](const Strategy&) { return std::string("ddp"); },
-      .warnings = ddp_warnings,
-      .strategy_warnings = ulysses_warnings,
+      .warnings = [](const Training&) { return Reasons{}; },
+      .strategy_warnings = ddp_warnings,
       .replication = ddp_replication,
       .shard = [](const RankModel& model, const Training& training,
                   const Strategy&) { return shard_by_rows(model, training, 1); },

@@ -1,0 +1,71 @@
+// What an answer leaves room for under a trainer, and what the same run takes under the trainer that its
+// library stands beside.
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/commands/commands.h"
+#include "cli/options/request.h"
+#include "models/base/error.h"
+#include "planner/question/trainers.h"
+#include "planner/search/inverse.h"
+#include "planner/search/search.h"
+
+namespace zplan {
+
+namespace {
+
+/// Returns the largest value that fits; nothing where none does, or the question is not legal.
+std::optional<std::int64_t> largest(const OpenQuestion& open, Solve solve) {
+  try {
+    const Inverse found = zplan::solve(open, solve);
+    const Solution* best = found.best();
+    if (best == nullptr) return std::nullopt;
+    return best->rounded ? best->rounded : best->value;
+  } catch (const InputError&) {
+    return std::nullopt;
+  }
+}
+
+TrainerReach reach_of(const TrainerChoice& trainer, const OpenQuestion& open, const Plan& plan) {
+  return {.trainer = trainer,
+          .fits = plan.fits,
+          .required = plan.memory().required,
+          .step = plan.time.step,
+          .largest_micro_batch = largest(open, Solve::micro_batch),
+          .longest_sequence = largest(open, Solve::sequence)};
+}
+
+/// Returns the options under `trainer`, with the framework and the optimizer of the question.
+Options under(const TrainerChoice& trainer, Options options, const Question& question) {
+  options.trainers = {trainer};
+  options.training.framework = question.training.framework;
+  options.training.optimizer = question.training.optimizer;
+  for (const char* each : {"--framework", "--optimizer"})
+    if (!options.has(each)) options.given.emplace_back(each);
+  return options;
+}
+
+}  // namespace
+
+std::vector<TrainerReach> trainer_reaches(const Options& options, const Question& question,
+                                          const Answer& answer, const Environment& environment) {
+  if (options.trainers.empty()) return {};
+  const TrainerChoice asked = options.trainers.front();
+  const auto row = std::ranges::find(trainers(), asked.trainer, &Trainer::name);
+  if (row == trainers().end() || row->beside.empty()) return {};
+  const HardwareProfiles hardware = with_user_profiles(user_hardware_folder(environment));
+  std::vector<TrainerReach> all{
+      reach_of(asked, open_question(options, question, hardware), answer.plans.front())};
+  const TrainerChoice other = parse_trainer("--trainer", row->beside);
+  const Options beside = under(other, options, question);
+  try {
+    const Question q = make_request(beside, environment).question;
+    all.push_back(reach_of(other, open_question(beside, q, hardware), draft_answer(q).plans.front()));
+  } catch (const InputError&) {
+    // A question that the other trainer cannot be asked has no row of it.
+  }
+  return all;
+}
+
+}  // namespace zplan
