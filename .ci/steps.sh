@@ -87,6 +87,7 @@ step_tsan() { counted "./test tsan" bash ./test tsan '^gui\.session|^planner\.|r
 step_questions() {
   title "random questions"
   build/release/bin/random_questions --seed 1 --count 2000 || broken+=("2,000 random questions")
+  ZPLAN_QUESTIONS=200 ctest --test-dir build/release -R '^python\.api$' --output-on-failure || broken+=("200 random questions of the package")
   build/asan/bin/random_questions --seed 1 --count 300 || broken+=("300 random questions under the sanitizers")
 }
 

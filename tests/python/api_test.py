@@ -23,6 +23,7 @@ from zplan import _engine, results
 
 MODELS = ["8B", "0.5B", "70B", "Qwen/Qwen3-8B", "meta-llama/Llama-3.1-8B", "mistralai/Mixtral-8x7B-v0.1", "openai-community/gpt2",
           "Qwen/Qwen3-30B-A3B", "google/gemma-2-9b", "no-such-model"]
+QUESTIONS = int(os.environ.get("ZPLAN_QUESTIONS", "50"))  # each costs half a second
 GPUS = ["H100-SXM-80GB", "A100-SXM-40GB", "RTX-4090-24GB", "T4-16GB", "H900"]
 CHOICES = {
     "nodes": [1, 2], "zero": [[0], [2, 3], 3], "tp": [1, [1, 2], 4], "offload": ["none", ["none", "all"], "optimizer"],
@@ -75,11 +76,11 @@ class SameAnswers(unittest.TestCase):
         self.assertEqual(answer.ok, status == 0, asked)
         return "answered"
 
-    def test_two_hundred_random_questions(self):
+    def test_random_questions(self):
         source = random.Random(19)
-        outcomes = [self.compare(random_question(source)) for _ in range(200)]
-        self.assertGreater(outcomes.count("answered"), 100)
-        self.assertGreater(outcomes.count("refused"), 20)
+        outcomes = [self.compare(random_question(source)) for _ in range(QUESTIONS)]
+        self.assertGreater(outcomes.count("answered"), QUESTIONS / 2)
+        self.assertGreater(outcomes.count("refused"), QUESTIONS / 10)
 
     def same(self, answer, *words):
         status, out, _ = command_line(*words)
