@@ -131,7 +131,8 @@ class Zplan:
         return self.answers[words]
 
     def run(self, words):
-        result = subprocess.run([self.program, *words.split(), "--json"], capture_output=True, text=True, check=False)
+        no_advice = [] if words.startswith(("compare", "fit")) else ["--no-advice"]
+        result = subprocess.run([self.program, *words.split(), *no_advice, "--json"], capture_output=True, text=True, check=False)
         if result.returncode not in (0, 1):
             return Refusal(result.stderr.strip())
         report = json.loads(result.stdout)

@@ -117,7 +117,7 @@ Exploration search(const Question& question, const Scope& scope, const Environme
 /// Returns the advice where the report shows it.
 std::optional<Advice> shown_advice(const Invocation& invocation, const Question& question) {
   const Options& options = invocation.options;
-  if (options.format == OutputFormat::csv || options.emit == "-") return std::nullopt;
+  if (options.no_advice || options.format == OutputFormat::csv || options.emit == "-") return std::nullopt;
   return advice_for(options, invocation.arguments, question, invocation.environment);
 }
 

@@ -73,7 +73,7 @@ constexpr std::array<CommonOption, 32> kCommon{
      {"--checkpointing", "activations that the backward computes again [full]"},
      {"--fused-loss", "cross-entropy that never holds all logits (Liger, chunked)"},
      {"--kernels"},
-     {"--framework", "deepspeed, fsdp, torch (DDP) [deepspeed]"},
+     {"--framework", "deepspeed, fsdp, torch (DDP), megatron, torchtitan [deepspeed]"},
      {"--zero"},
      {"--tp"},
      {"--offload", "states on the host: none, optimizer, all [each is tried]"},

@@ -139,7 +139,7 @@ struct Options {
   bool sarif{};  ///< of a lint: SARIF instead of text
 
   OutputFormat format{OutputFormat::text};
-  bool explain{}, verbose{}, no_color{};
+  bool explain{}, verbose{}, no_advice{}, no_color{};
   std::string emit;                   ///< file to write the config to, "-" for stdout; empty: none
   std::string snapshot, trace, html;  ///< files to write the leading plan's memory, its step and the page to
   ConfigStyle config_style{ConfigStyle::plain};

@@ -16,8 +16,9 @@ void check_asks(const Options& options) {
   if (options.command != Command::plan)
     throw InputError(std::string(to_name(options.command)), "a scenario is planned, nothing else",
                      "accepted: options of zplan plan");
-  for (const std::string_view option : {"--json", "--csv", "--markdown", "--explain", "--emit",
-                                        "--recipe-out", "--snapshot", "--trace", "--html", "--no-color", "--help", "--version"})
+  for (const std::string_view option :
+       {"--json", "--csv", "--markdown", "--explain", "--emit", "--recipe-out", "--snapshot", "--trace",
+        "--html", "--no-advice", "--no-color", "--help", "--version"})
     if (options.has(option))
       throw InputError(std::string(option), "not an option of a scenario",
                        "accepted: options that change the plan");

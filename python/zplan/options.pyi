@@ -176,12 +176,13 @@ class _OfPlanSearchCompare(TypedDict, total=False):
     trace: Path
     html: Path
 
+class _OfPlanSearch(TypedDict, total=False):
+    no_advice: bool
+    recipe_out: Path
+
 class _OfPlanSearchCompareLint(TypedDict, total=False):
     emit: Path
     config_style: Literal["plain", "hf-auto", "ms-swift"]
-
-class _OfPlanSearch(TypedDict, total=False):
-    recipe_out: Path
 
 class _OfPlanSearchCompareFitLint(TypedDict, total=False):
     nvme_path: Path
@@ -198,8 +199,8 @@ class PlanOptions(
     _OfPlanSearchFit,
     _OfPlanSearchCompareHardwareCompareFit,
     _OfPlanSearchCompare,
-    _OfPlanSearchCompareLint,
     _OfPlanSearch,
+    _OfPlanSearchCompareLint,
     _OfPlanSearchCompareFitLint,
     total=False,
 ): ...
@@ -215,8 +216,8 @@ class SearchOptions(
     _OfPlanSearchFit,
     _OfPlanSearchCompareHardwareCompareFit,
     _OfPlanSearchCompare,
-    _OfPlanSearchCompareLint,
     _OfPlanSearch,
+    _OfPlanSearchCompareLint,
     _OfPlanSearchCompareFitLint,
     total=False,
 ): ...

@@ -95,7 +95,19 @@ Result as_process(const std::vector<std::string>& arguments, const std::vector<s
   return result;
 }
 
+namespace {
+
+bool gives_advice(const std::string& line) {
+  return line.starts_with("-") || line.starts_with("plan ") || line.starts_with("search ");
+}
+
+}  // namespace
+
 json report(const std::string& line) {
+  return advised_report(gives_advice(line) ? line + " --no-advice" : line);
+}
+
+json advised_report(const std::string& line) {
   const Result result = in_process(line + " --json");
   EXPECT_NE(result.status, kBadInput) << line << ": " << result.err;
   return json::parse(result.out);

@@ -32,8 +32,11 @@ Result in_detail(std::vector<std::string> arguments, const Environment& environm
 Result as_process(const std::vector<std::string>& arguments, const std::vector<std::string>& variables = {},
                   const std::string& stdout_to = {}, const std::string& program = {});
 
-/// The report of a question as JSON; fails the test where it is none.
+/// The report of a question as JSON, without advice, which takes most of the time; fails the test where it
+/// is none.
 json report(const std::string& line);
+/// The same with advice.
+json advised_report(const std::string& line);
 const json& plan_of(const json& report, const std::string& id);
 
 std::string read_text(const std::string& path);

@@ -23,7 +23,7 @@ from zplan import _engine, results
 
 MODELS = ["8B", "0.5B", "70B", "Qwen/Qwen3-8B", "meta-llama/Llama-3.1-8B", "mistralai/Mixtral-8x7B-v0.1", "openai-community/gpt2",
           "Qwen/Qwen3-30B-A3B", "google/gemma-2-9b", "no-such-model"]
-QUESTIONS = int(os.environ.get("ZPLAN_QUESTIONS", "50"))  # each costs half a second
+QUESTIONS = int(os.environ.get("ZPLAN_QUESTIONS", "80"))  # each costs up to two seconds, those without advice a tenth
 GPUS = ["H100-SXM-80GB", "A100-SXM-40GB", "RTX-4090-24GB", "T4-16GB", "H900"]
 CHOICES = {
     "nodes": [1, 2], "zero": [[0], [2, 3], 3], "tp": [1, [1, 2], 4], "offload": ["none", ["none", "all"], "optimizer"],
@@ -42,6 +42,8 @@ def random_question(source):
         asked["gpus"] = source.choice([1, 2, 5, 8, 16])
     asked.update({"gpu": source.choice(GPUS[:-1] if source.random() < 0.95 else GPUS)} if source.random() < 0.5 else
                  {"mem": source.choice([16, 24, 44, 79.6])})
+    if source.random() < 0.75:
+        asked["no_advice"] = True
     for name in source.sample(sorted(CHOICES), source.randint(0, 4)):
         asked[name] = source.choice(CHOICES[name])
     return asked

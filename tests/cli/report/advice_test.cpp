@@ -26,9 +26,9 @@ TEST(AdviceText, NamesTheArgumentUnderTheVerdict) {
 }
 
 TEST(AdviceText, IsSilentWhereNothingIsWorthAChange) {
-  const json first = report(kTask);
+  const json first = advised_report(kTask);
   const std::string best = first["advice"]["best"]["command"];
-  const json pinned = report(best.substr(std::string("zplan ").size()));
+  const json pinned = advised_report(best.substr(std::string("zplan ").size()));
   EXPECT_FALSE(pinned["advice"]["improves"]);
   EXPECT_THAT(in_process(best.substr(std::string("zplan ").size())).out, Not(HasSubstr("Faster:")));
 }
@@ -69,25 +69,25 @@ TEST(AdviceJson, QloraIsOfferedWhereAdaptersDoNotFit) {
   const std::string line =
       "--model Qwen/Qwen2.5-32B-Instruct --method lora --gpus 2 --gpu RTX-4090-24GB --host-mem 64";
   EXPECT_THAT(in_process(line).out, HasSubstr("  Next     zplan --model Qwen/Qwen2.5-32B-Instruct "));
-  const json advice = report(line)["advice"];
+  const json advice = advised_report(line)["advice"];
   EXPECT_TRUE(advice["best"].is_null());
   ASSERT_FALSE(advice["offers"].empty());
   const json offer = advice["offers"].back();
   EXPECT_THAT(offer["command"].get<std::string>(), HasSubstr("--method qlora"));
   EXPECT_THAT(offer["command"].get<std::string>(), HasSubstr("--quant-storage bf16"));
   const std::string command = offer["command"];
-  const json pinned = report(command.substr(std::string("zplan ").size()));
+  const json pinned = advised_report(command.substr(std::string("zplan ").size()));
   EXPECT_EQ(pinned["recommended"], offer["plan"]["id"]);
   // All weights that were asked for by name stay.
-  const json full = report("--model 70B --method full --gpus 2 --gpu RTX-4090-24GB");
+  const json full = advised_report("--model 70B --method full --gpus 2 --gpu RTX-4090-24GB");
   for (const json& each : full["advice"]["offers"])
     EXPECT_THAT(each["command"].get<std::string>(), Not(HasSubstr("lora")));
 }
 
 TEST(AdviceJson, ItsCommandPlansWhatItSays) {
-  const json best = report(kTask)["advice"]["best"];
+  const json best = advised_report(kTask)["advice"]["best"];
   const std::string command = best["command"];
-  const json pinned = report(command.substr(std::string("zplan ").size()));
+  const json pinned = advised_report(command.substr(std::string("zplan ").size()));
   EXPECT_EQ(pinned["recommended"], best["plan"]["id"]);
   EXPECT_EQ(pinned["plans"][0]["memory"]["required"], best["required"]);
   EXPECT_NEAR(pinned["plans"][0]["time"]["step"].get<double>(), best["plan"]["step"].get<double>(), 1e-9);
@@ -99,7 +99,7 @@ TEST(AdviceJson, PlanAndSearchAdviseTheSame) {
         "--model 8B --gpus 2 --gpu H100-SXM-80GB --global-batch 16",
         "--model Qwen/Qwen3-4B --gpus 4 --gpu RTX-4090-24GB --micro-batch 2 --method lora",
         "--model Qwen/Qwen3-0.6B --gpus 1 --gpu T4-16GB --micro-batch 1"}) {
-    const json plan = report(line)["advice"], search = report("search " + line)["advice"];
+    const json plan = advised_report(line)["advice"], search = advised_report("search " + line)["advice"];
     for (const char* which : {"best", "safer"}) {
       json a = plan[which], b = search[which];
       for (json* each : {&a, &b})
