@@ -59,7 +59,8 @@ Tensor Saved::get() const {
     torch_->read(held);
     return held;
   }
-  if (!promise_->frame->recomputed) torch_->recompute(*promise_->frame);
+  const CheckpointFrame& frame = *promise_->frame;
+  if (!frame.recomputed || frame.task != torch_->task_) torch_->recompute(*promise_->frame);
   torch_->read(promise_->tensor);
   return std::move(promise_->tensor);
 }
@@ -67,7 +68,8 @@ Tensor Saved::get() const {
 void Autograd::recompute(CheckpointFrame& frame) {
   const Kernel outside = std::exchange(pending_, {});
   const std::int32_t around = std::exchange(fused_, 0);
-  frame.recomputed = true;
+  frame.recomputed = true, frame.task = task_;
+  frame.kept = frame.taken = frame.products[1] = 0;
   frame.recompute();
   end_kernel();
   fused_ = around;
@@ -195,7 +197,10 @@ Saved Autograd::save(const Tensor& tensor) {
     return {std::move(promise), *this};
   }
   const Tensor again = recomputed(tensor);
-  if (const auto promise = frame->promises[frame->kept++].lock()) promise->tensor = again;
+  if (const auto promise = frame->promises[frame->kept++].lock()) {
+    if (promise->tensor.defined()) promise->unread.push_back(std::move(promise->tensor));
+    promise->tensor = again;
+  }
   Saved kept(again, *this);
   if (!recomputes_whole && frame->kept == frame->promises.size()) throw StopRecomputation{};
   return kept;
@@ -383,17 +388,26 @@ Tensor Autograd::checkpoint_reentrant(const std::function<Tensor(const Tensor&)>
 }
 
 void Autograd::backward(const Tensor& root, Tensor gradient) {
+  root.gradient.node->buffer.assign(1, std::move(gradient));
+  run_graph({root.gradient.node});
+}
+
+void Autograd::run_graph(const std::vector<std::shared_ptr<Node>>& roots) {
   const bool outer = std::exchange(running_, true);
   const bool was_enabled = std::exchange(enabled_, false);
-  std::vector<Node*> stack{root.gradient.node.get()};
-  root.gradient.node->dependencies = 0;
+  const std::int64_t around = std::exchange(task_, ++tasks_);
+  std::vector<Node*> stack;
+  for (const std::shared_ptr<Node>& each : roots) {
+    each->dependencies = 0;
+    stack.push_back(each.get());
+  }
   // Count, for every node, how many gradients it waits for.
   while (!stack.empty()) {
     Node* each = stack.back();
     stack.pop_back();
     for (const NextEdge& next : each->next) {
       Node* to = next.edge.node.get();
-      if (to == nullptr) continue;
+      if (to == nullptr || !to->wanted) continue;
       if (to->dependencies++ == 0 && to->buffer.empty()) {
         to->buffer.resize(to->outputs);
         stack.push_back(to);
@@ -401,8 +415,7 @@ void Autograd::backward(const Tensor& root, Tensor gradient) {
     }
   }
   std::vector<std::shared_ptr<Node>> ready;
-  root.gradient.node->buffer.assign(1, std::move(gradient));
-  push(ready, root.gradient.node);
+  for (const std::shared_ptr<Node>& each : roots) push(ready, each);
   while (!ready.empty()) {
     std::pop_heap(ready.begin(), ready.end(), runs_later);
     const std::shared_ptr<Node> next = std::move(ready.back());
@@ -410,6 +423,7 @@ void Autograd::backward(const Tensor& root, Tensor gradient) {
     run(*next, ready);
   }
   if (hooks && !outer) hooks->leave_part();
+  task_ = around;
   enabled_ = was_enabled;
   running_ = outer;
 }
@@ -431,13 +445,13 @@ void Autograd::run(Node& node, std::vector<std::shared_ptr<Node>>& ready) {
     if (hooks) hooks->leave_node();
     end_kernel();
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (!outputs[i].defined() || node.next[i].edge.node == nullptr) continue;
+      if (!outputs[i].defined() || !node.needs(i)) continue;
       fit(outputs[i], node.next[i]);
     }
   }
-  if (node.sequence != Node::kLeaf) node.backward = nullptr;
+  if (node.sequence != Node::kLeaf && !keeps_graph_) node.backward = nullptr;
   for (std::size_t i = 0; i < node.next.size(); ++i) {
-    if (node.next[i].edge.node == nullptr) continue;
+    if (!node.needs(i)) continue;
     fused_ = node.next[i].edge.node->fused == node.fused ? node.fused : around;
     pass_on(i < outputs.size() ? std::move(outputs[i]) : Tensor{}, node.next[i].edge, ready);
   }

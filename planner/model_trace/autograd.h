@@ -43,7 +43,9 @@ struct Node {
   /// Computes the inputs' gradients from the outputs'. A gradient that is not needed is undefined.
   std::function<Tensors(Tensors&)> backward;
 
-  [[nodiscard]] bool needs(std::size_t input) const { return next[input].edge.node != nullptr; }
+  [[nodiscard]] bool needs(std::size_t input) const {
+    return next[input].edge.node != nullptr && next[input].edge.node->wanted;
+  }
 
   /// For a leaf: the index of its parameter in its part's list.
   std::int32_t parameter{-1};
@@ -57,6 +59,7 @@ struct Node {
   Bytes fused_moves{};
 
   // State of the engine while it runs.
+  bool wanted{true};  ///< false: this backward asks for no gradient that it leads to
   Tensors buffer;
   int dependencies{};
   std::size_t outputs{1};
@@ -69,10 +72,12 @@ struct Node {
 
 struct CheckpointFrame;
 
-/// Promise is a tensor that a checkpointed call computes again. It expires with the node that needs it.
+/// Promise is a tensor that a checkpointed call computes again. It expires with the node that needs it. Every
+/// backward has the call run again; what it does not read then stays for as long as the promise.
 struct Promise {
   std::shared_ptr<CheckpointFrame> frame;
   Tensor tensor;
+  Tensors unread{};
 };
 
 /// HostCopy is a saved tensor that waits in pinned host memory.
@@ -110,10 +115,20 @@ struct CheckpointFrame {
   std::vector<std::weak_ptr<Promise>> promises;
   std::size_t kept{};  ///< promises that the second run has fulfilled
   bool recomputed{};
-  bool selective{};  ///< outputs of expensive operators are kept, not computed again
+  std::int64_t task{};  ///< the backward for which it ran again
+  bool selective{};     ///< outputs of expensive operators are kept, not computed again
   std::vector<Tensor> outputs;
   std::size_t taken{};                    ///< outputs that the second run has used
   std::array<std::size_t, 2> products{};  ///< matrix products of the first and of the second run
+};
+
+/// ParameterGroup holds parameters whose gradients begin at the same nodes, which lie between a result and
+/// the input of a backward in two parts, and the gradients that reached those nodes in its first part.
+struct ParameterGroup {
+  std::vector<std::shared_ptr<Node>> parameters;
+  std::vector<std::shared_ptr<Node>> between;  ///< nodes from there to the parameters
+  std::vector<std::shared_ptr<Node>> nodes;
+  std::vector<Tensors> gradients;
 };
 
 /// CheckpointMethod says how a checkpointed call keeps what its backward needs.
@@ -239,8 +254,8 @@ class Autograd {
   /// the first run keeps it and the second reuses it.
   [[nodiscard]] Tensor expensive(const std::function<Tensor()>& make, bool is_product = false);
   bool sums_in_products{};  ///< gradients without memory were added to the framework's sums by their product
-  bool one_workspace{};         ///< the forward's and the engine's threads share cuBLAS's workspace
-  bool recomputes_whole{};      ///< a checkpointed call runs to its end again (early_stop=False)
+  bool one_workspace{};     ///< the forward's and the engine's threads share cuBLAS's workspace
+  bool recomputes_whole{};  ///< a checkpointed call runs to its end again (early_stop=False)
   bool alternate_products{};    ///< selective checkpointing recomputes every second matrix product
   std::int64_t input_ranks{1};  ///< that hold a part each of a checkpoint's divided input
   /// Inputs of reentrant checkpoints, and their gradients, stay until drop_fetched().
@@ -326,9 +341,18 @@ class Autograd {
 
   /// Runs the backward from `root` with gradient `gradient`.
   void backward(const Tensor& root, Tensor gradient);
+  /// Runs only what leads to the leaf `input`, and keeps the graph. Returns the groups of those `parameters`
+  /// that the graph has, in their order, with what backward_to_parameters() needs. Source: torch 2.14.1
+  /// distributed/pipelining/_backward.py stage_backward_input.
+  [[nodiscard]] std::vector<ParameterGroup> backward_to_input(
+      const Tensor& root, Tensor gradient, const std::shared_ptr<Node>& input,
+      const std::vector<std::shared_ptr<Node>>& parameters);
+  /// Runs what leads to the parameters of each group in turn. A group's nodes are let go as the next one
+  /// begins; the last group stays. Source: stage_backward_weight, there.
+  void backward_to_parameters(std::vector<ParameterGroup>& groups);
 
   /// Called before each node of the backward runs: some nodes end a phase.
-  std::function<void(const Node&)> before_node;
+  std::function<void(Node&)> before_node;
 
  private:
   friend class Saved;
@@ -340,6 +364,8 @@ class Autograd {
   [[nodiscard]] Tensor kept_as(Tensor input, CheckpointInput where);
   /// Returns a copy on the device of what was kept on the host, or the whole of what was divided.
   [[nodiscard]] Tensor fetch(const Tensor& kept, CheckpointInput from);
+  /// Runs the nodes that the graph has from `roots` on, whose buffers have their gradients.
+  void run_graph(const std::vector<std::shared_ptr<Node>>& roots);
   void run(Node& node, std::vector<std::shared_ptr<Node>>& ready);
   void pass_on(Tensor gradient, const Edge& edge, std::vector<std::shared_ptr<Node>>& ready);
   void sum_into(Tensor& buffer, Tensor gradient);
@@ -372,6 +398,8 @@ class Autograd {
   bool enabled_{true};
   bool gathers_parameters_{};
   bool running_{};                                      ///< a backward runs
+  bool keeps_graph_{};                                  ///< it leaves nodes what they saved
+  std::int64_t task_{}, tasks_{};                       ///< number of the backward that runs, and of the last
   std::array<std::array<bool, 2>, 2> has_workspace_{};  ///< by thread, of cuBLAS and of cuBLASLt
   std::uint64_t sequence_{1};
   std::int32_t fused_{};        ///< the fused kernel under way; 0: none

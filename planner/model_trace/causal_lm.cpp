@@ -267,7 +267,8 @@ class MicroStep {
     return result;
   }
 
-  Tape record(const Leftovers& earlier = {}) {
+  /// Records a micro-step. `splits`: its backward is in two parts, which a stage behind the first can have.
+  Tape record(const Leftovers& earlier = {}, bool splits = false) {
     hold(earlier);
     Tensor loss = forward();  // of a stage before the last the hidden states that it sends
     if (!is_last_)
@@ -281,7 +282,11 @@ class MicroStep {
     recorder_.turn_to_backward();
     torch_.before_node = [this](const Node& node) { before(node); };
     Tensor gradient = begin_backward(loss);
-    torch_.backward(loss, gradient);
+    std::vector<ParameterGroup> groups;
+    if (splits)
+      groups = torch_.backward_to_input(loss, gradient, input_, trained_leaves());
+    else
+      torch_.backward(loss, gradient);
     recorder_.enter(Recorder::kModel);
     recorder_.leave_layers();
     gradient.reset();
@@ -298,12 +303,38 @@ class MicroStep {
       program_.kept_inputs.clear();
       program_.earlier_probabilities.reset();
       loss.gradient = {};
-      loss.reset();
+      if (!splits) loss.reset();
     });
+    if (splits) record_weights(groups, loss);
     return finish();
   }
 
  private:
+  /// Records the second part of a backward in two parts, until which a stage keeps its output.
+  void record_weights(std::vector<ParameterGroup>& groups, Tensor& output) {
+    torch_.before_node = nullptr;
+    recorder_.turn_to_weights();
+    torch_.backward_to_parameters(groups);
+    recorder_.enter(Recorder::kModel);
+    recorder_.end_layers(2, [&] {
+      groups.clear();
+      output.reset();
+    });
+  }
+  /// Returns the leaves whose gradients the second part of a backward makes, in the order of parameters().
+  /// Those around the layers are none where the loss in slices has released them: torch then looks for what
+  /// they are sharded to. Source: torch 2.14.1 distributed/pipelining/_backward.py stage_backward_input.
+  [[nodiscard]] std::vector<std::shared_ptr<Node>> trained_leaves() const {
+    std::vector<std::shared_ptr<Node>> leaves;
+    const auto add = [&leaves](const Parameters& of) {
+      for (const Parameter& each : of.all())
+        if (is_leaf(each.tensor)) leaves.push_back(each.tensor.gradient.node);
+    };
+    for (const Parameters& each : layers_) add(each);
+    if (!loses_last_gradients(*program_.strategy.torchtitan)) add(around_);
+    return leaves;
+  }
+
   /// The gradient of the loss, or of hidden states, which the next stage sends.
   Tensor begin_backward(const Tensor& result) {
     if (is_last_) {
@@ -352,6 +383,7 @@ class MicroStep {
     };
     hidden.requires_gradient = true;
     hidden.gradient = {sink, 0};
+    input_ = sink;
     recorder_.take_for(Term::model_inputs);
     if (const auto own = program_.modules().receive)
       own(program_, is_last_);
@@ -662,7 +694,8 @@ class MicroStep {
   Parameters around_;
   ImageTextParameters parts_;  ///< around_ told apart: a tower, which is idle on text, and the rest
   std::vector<Parameters> layers_;
-  Tensor sent_gradient_;  ///< to the stage before
+  std::shared_ptr<Node> input_;  ///< leaf of the received hidden states
+  Tensor sent_gradient_;         ///< to the stage before
   std::uint64_t head_sequence_{};
   bool in_layers_{};
 };
@@ -734,6 +767,11 @@ Tape record_tape(const Model& model, const Training& training, const Strategy& s
   }
   if (!scores_policy(training)) return tape;
   return with_scores(std::move(tape), record_scores(model, training, strategy, place, compute_capability));
+}
+
+Tape record_split_tape(const Model& model, const Training& training, const Strategy& strategy,
+                       const RankClass& place, std::string_view compute_capability) {
+  return symbolic::MicroStep(model, training, strategy, place, compute_capability).record({}, true);
 }
 
 Tape record_scores(const Model& model, const Training& training, const Strategy& strategy,

@@ -13,6 +13,10 @@ namespace zplan {
 [[nodiscard]] Tape record_tape(const Model& model, const Training& training, const Strategy& strategy,
                                const RankClass& place = {}, std::string_view compute_capability = {});
 
+/// Records the micro-step of a pipeline's stage behind the first with its backward in two parts.
+[[nodiscard]] Tape record_split_tape(const Model& model, const Training& training, const Strategy& strategy,
+                                     const RankClass& place, std::string_view compute_capability);
+
 /// Records one forward under torch.no_grad, as in evaluation. For a model without a program of its own,
 /// returns the micro-step that stands for it, whose forward keeps more.
 [[nodiscard]] Tape record_evaluation(const Model& model, const Training& training, const Strategy& strategy);

@@ -70,8 +70,10 @@ class Condenser {
     transfer(Transfer::receive_gradient);
     play_backward(tape_, layout_, *this);
     transfer(Transfer::send_gradient);
+    if (tape_.is_split) play_weights(tape_, layout_, *this);
+    close();
     for (CondensedTape::Layer& each : result_.classes)
-      each.forward.shrink_to_fit(), each.backward.shrink_to_fit();
+      each.forward.shrink_to_fit(), each.backward.shrink_to_fit(), each.weights.shrink_to_fit();
     return std::move(result_);
   }
 
@@ -79,18 +81,22 @@ class Condenser {
     close();
     layer_ = layer;
     if (layer < 0) {
-      target_ = !begun_ ? &result_.start : backward ? &result_.end : &result_.head;
+      target_ = weights_   ? &result_.weights
+                : !begun_  ? &result_.start
+                : backward ? &result_.end
+                           : &result_.head;
       begun_ = true;
       return;
     }
     CondensedTape::Layer& kind = result_.classes[tape_.layers[static_cast<std::size_t>(layer)]];
-    target_ = backward ? &kind.backward : &kind.forward;
+    target_ = weights_ ? &kind.weights : backward ? &kind.backward : &kind.forward;
     if (!target_->empty()) target_ = &unwanted_;  // noted already
   }
   void begin_backward() {
     close();
     layer_ = -1, target_ = &result_.head_backward;
   }
+  void begin_weights() { weights_ = true; }
   void allocate(std::int32_t block, Term term, Bytes size) {
     blocks_[static_cast<std::size_t>(block)] = {term, size};
     delta_.net[term] += size;
@@ -185,7 +191,7 @@ class Condenser {
   CondensedTape result_;
   CondensedSection unwanted_;
   CondensedSection* target_{&unwanted_};
-  bool begun_{}, open_{};
+  bool begun_{}, open_{}, weights_{};
   int layer_{-1};  ///< that is played
   MemoryDelta delta_;
   Numbers<MemoryDelta> deltas_;
@@ -216,7 +222,7 @@ bool names_far_parts(const Tape& tape) {
 /// the head frees something of every layer.
 std::vector<std::size_t> telling_layers(const Tape& tape) {
   const bool freed_together = std::any_of(tape.classes.begin(), tape.classes.end(), [](const TapePart& part) {
-    return !part.endings[0].empty() || !part.endings[1].empty();
+    return std::ranges::any_of(part.endings, [](const auto& each) { return !each.empty(); });
   });
   if (freed_together || names_far_parts(tape)) return tape.layers;
   std::vector<std::size_t> layers;
@@ -231,10 +237,10 @@ template <class F>
 void for_each_event(Tape& tape, const F& call) {
   const auto all = [&](std::vector<Event>& events) { std::for_each(events.begin(), events.end(), call); };
   for (std::vector<Event>* each :
-       {&tape.model.forward, &tape.head, &tape.head_backward, &tape.model.backward})
+       {&tape.model.forward, &tape.head, &tape.head_backward, &tape.model.backward, &tape.model.weights})
     all(*each);
   for (std::vector<Event>& each : tape.transfers) all(each);
-  for (TapePart& each : tape.classes) all(each.forward), all(each.backward);
+  for (TapePart& each : tape.classes) all(each.forward), all(each.backward), all(each.weights);
 }
 
 /// Their sizes, by number.

@@ -42,10 +42,10 @@ using CondensedSection = std::vector<CondensedEvent>;
 struct CondensedTape {
   std::vector<MemoryDelta> deltas;
   std::vector<Bytes> exchanges;  ///< what the tensor-parallel group exchanges, by the number of the event
-  CondensedSection start, head, head_backward, end;  ///< around the layers, as Tape has them
+  CondensedSection start, head, head_backward, end, weights;  ///< around the layers, as Tape has them
   std::array<CondensedSection, kTransfers> transfers;
   struct Layer {
-    CondensedSection forward, backward;
+    CondensedSection forward, backward, weights;
     bool operator==(const Layer&) const = default;
   };
   std::vector<Layer> classes;
@@ -77,6 +77,11 @@ class CondensedPlayer {
     events(tape_.head_backward, -1);
     for (int i = layers_; i-- > 0;) section(part(i).backward, i, true);
     section(tape_.end, -1, true);
+  }
+  void weights() {
+    if constexpr (requires { handler_.begin_weights(); }) handler_.begin_weights();
+    for (int i = 0; i < layers_; ++i) section(part(i).weights, i, true);
+    section(tape_.weights, -1, true);
   }
   void transfer(Transfer which) { events(tape_.transfers[static_cast<std::size_t>(which)], -1); }
 
@@ -143,6 +148,10 @@ void play_forward(const CondensedTape& tape, Handler& handler) {
 template <class Handler>
 void play_backward(const CondensedTape& tape, Handler& handler) {
   CondensedPlayer<Handler>(tape, handler).backward();
+}
+template <class Handler>
+void play_weights(const CondensedTape& tape, Handler& handler) {
+  CondensedPlayer<Handler>(tape, handler).weights();
 }
 template <class Handler>
 void play_transfer(const CondensedTape& tape, Transfer which, Handler& handler) {

@@ -352,9 +352,7 @@ Tensor grouped_mm(Autograd& torch, const Tensor& x, const Tensor& weights, const
   if (!node) return result;
   node->backward = [&torch, &itself = *node, kept_x, kept_weights, kept_offsets, of_x = x.layout,
                     of_weights = weights.layout, product](Tensors& gradients) {
-    const Tensor held_weights = itself.needs(0) ? kept_weights.get() : Tensor{};
-    const Tensor held_offsets = kept_offsets.get();
-    const Tensor held_x = itself.needs(1) ? kept_x.get() : Tensor{};
+    const Tensor held_weights = kept_weights.get(), held_offsets = kept_offsets.get(), held_x = kept_x.get();
     Tensors outputs(2);
     if (itself.needs(1)) {
       outputs[1] = torch.make(of_weights, gradients[0].type);

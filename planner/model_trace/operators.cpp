@@ -607,8 +607,7 @@ Tensor matrix_product(Autograd& torch, const Tensor& x, const Tensor& weight, co
   node->backward = [&torch, &itself = *node, kept_x, kept_weight, kept_narrow, in_8, biased = bias != nullptr,
                     turned = !weight.layout.is_contiguous(), rows = x.size(0), in = x.size(1),
                     out = weight.size(1)](Tensors& gradients) {
-    const Tensor held_weight = itself.needs(0) ? kept_weight.get() : Tensor{};
-    const Tensor held_x = itself.needs(1) ? kept_x.get() : Tensor{};
+    const Tensor held_weight = kept_weight.get(), held_x = kept_x.get();
     const DType type = gradients[0].type;
     Tensors outputs(3);
     const auto input = [&] {

@@ -73,6 +73,7 @@ class TapeLayout {
 ///   handler.phase(phase)
 /// and, where the handler has them,
 ///   handler.begin_backward()              the backward pass begins
+///   handler.begin_weights()               the second part of a backward in two parts begins
 ///   handler.communicate(call, size, number)  ranks exchange
 ///   handler.await(call)                   what follows needs the last of these
 ///   handler.reference(index)              as Event::Kind::reference
@@ -94,6 +95,11 @@ class TapePlayer {
     events(tape_.head_backward, -1, false);
     for (int i = layers_; i-- > 0;) section(part(i).backward, i, true);
     section(tape_.model.backward, -1, true);
+  }
+  void weights() {
+    if constexpr (requires { handler_.begin_weights(); }) handler_.begin_weights();
+    for (int i = 0; i < layers_; ++i) section(part(i).weights, i, true);
+    section(tape_.model.weights, -1, true);
   }
   void transfer(Transfer which) {
     // The gradient that the first layer left is sent back.
@@ -165,6 +171,11 @@ void play_forward(const Tape& tape, const TapeLayout& layout, Handler& handler) 
 template <class Handler>
 void play_backward(const Tape& tape, const TapeLayout& layout, Handler& handler) {
   TapePlayer<Handler>(tape, layout, handler).backward();
+}
+/// The second part of a backward in two parts.
+template <class Handler>
+void play_weights(const Tape& tape, const TapeLayout& layout, Handler& handler) {
+  TapePlayer<Handler>(tape, layout, handler).weights();
 }
 template <class Handler>
 void play_transfer(const Tape& tape, const TapeLayout& layout, Transfer which, Handler& handler) {

@@ -9,8 +9,10 @@ std::vector<Event>& Recorder::list() {
   if (current_ != kModel) {
     started_ = true;
     TapePart& layer = part(current_);
+    if (weights_) return layer.weights;
     return backward_ ? layer.backward : layer.forward;
   }
+  if (weights_) return model_.weights;
   if (!started_ && !backward_) return model_.forward;  // a chunk of a pipeline may have no layers
   if (behind_layers_) return model_.backward;
   return backward_ ? head_backward_ : head_;
@@ -130,10 +132,11 @@ Tape Recorder::finish(const std::vector<std::size_t>& classes) {
   tape.head = std::move(head_), tape.head_backward = std::move(head_backward_);
   tape.transfers = std::move(transfers_);
   tape.loads = std::move(loads_);
+  tape.is_split = weights_;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     if (classes[i] != tape.classes.size()) continue;
     TapePart& part = tape.classes.emplace_back(std::move(parts_[i].tape));
-    part.forward.shrink_to_fit(), part.backward.shrink_to_fit();
+    part.forward.shrink_to_fit(), part.backward.shrink_to_fit(), part.weights.shrink_to_fit();
   }
   return tape;
 }

@@ -47,6 +47,11 @@ class Recorder {
   }
   /// Ends the last layer's backward.
   void leave_layers() { behind_layers_ = true; }
+  /// Begins the second part of a backward in two parts.
+  void turn_to_weights() {
+    if (before_step_in) before_step_in();
+    weights_ = true;
+  }
   /// Runs `end`, which may free layers' blocks: every layer frees them (TapePart::endings).
   template <class End>
   void end_layers(std::size_t which, const End& end) {
@@ -141,7 +146,7 @@ class Recorder {
   std::vector<Part> parts_;
   int current_{kModel};
   std::optional<int> maker_;  ///< the part that owns new blocks, where not the current one
-  bool started_{}, backward_{}, behind_layers_{};
+  bool started_{}, backward_{}, behind_layers_{}, weights_{};
   std::optional<std::size_t> ending_;
   std::exception_ptr failure_;  ///< the first release that a tape cannot express
   Term term_{Term::saved_activations};

@@ -150,9 +150,10 @@ struct TapeModule {
 struct TapePart {
   std::vector<Event> forward;
   std::vector<Event> backward;
-  /// Blocks freed when the model's forward is over (0: autocast's cast weights), and when the loss and its
-  /// graph are dropped (1: attributes of autograd functions).
-  std::array<std::vector<Event>, 2> endings;
+  std::vector<Event> weights;  ///< second part of a backward in two parts
+  /// Blocks freed when the model's forward is over (0: autocast's cast weights), when the loss and its graph
+  /// are dropped (1: attributes of autograd functions), and at the end of a backward's second part (2).
+  std::array<std::vector<Event>, 3> endings;
   std::vector<TapeModule> modules;
   std::vector<Bytes> pinned;  ///< tensors that wait in pinned host memory from forward to backward
   std::int32_t blocks{};      ///< number of blocks
@@ -176,8 +177,10 @@ inline constexpr std::size_t kTransfers = 4;
 
 /// A micro-step in two passes. Forward: the model's start (embedding), its layers, its end (head and loss).
 /// Backward: the loss and the head, the layers, the embedding. A stage of a pipeline has a start or an end
-/// only where its part of the model has them; elsewhere the pass begins or ends with a transfer.
+/// only where its part of the model has them; elsewhere the pass begins or ends with a transfer. Of a
+/// backward in two parts the second, gradients of weights, goes through the layers in the order of the model.
 struct Tape {
+  bool is_split{};                   ///< the backward is in two parts
   TapePart model;                    ///< forward: before the layers; backward: after them
   std::vector<Event> head;           ///< after the layers' forward
   std::vector<Event> head_backward;  ///< before the layers' backward

@@ -114,14 +114,14 @@ Tensor rms_norm(Program& p, const Parameters& of, const std::string& module, con
   }
   torch.end_kernel(1);
   if (!node) return result;
-  node->backward = [&torch, kept = torch.save(x), kept_roots = torch.save(roots),
+  node->backward = [&torch, &itself = *node, kept = torch.save(x), kept_roots = torch.save(roots),
                     size = weight.layout.sizes](Tensors& gradients) {
     const Tensor held = kept.get(), held_roots = kept_roots.get();
     const Tensor incoming = contiguous(torch, gradients[0]), dense = contiguous(torch, held);
     Tensors outputs(2);
-    outputs[0] = fresh(torch, held.layout.sizes, incoming.type);
-    outputs[1] = fresh(torch, size, incoming.type);
-    torch.end_kernel(2);
+    if (itself.needs(0)) outputs[0] = fresh(torch, held.layout.sizes, incoming.type);
+    if (itself.needs(1)) outputs[1] = fresh(torch, size, incoming.type);
+    torch.end_kernel(itself.needs(0) && itself.needs(1) ? 2 : 1);
     return outputs;
   };
   return Autograd::connected(result, node);

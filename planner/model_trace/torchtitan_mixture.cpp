@@ -74,13 +74,17 @@ Tensor router_scores(const MixtureLayer& layer, const Tensor& x) {
   Tensor result = fresh(torch, with_last(wide.layout.sizes, experts), DType::fp32);
   torch.multiply(false, product_of(rows, in, experts, DType::fp32));
   if (!node) return result;
-  node->backward = [&torch, kept_x, kept_weight, rows, in, experts](Tensors&) {
+  node->backward = [&torch, &itself = *node, kept_x, kept_weight, rows, in, experts](Tensors&) {
     const Tensor held_weight = kept_weight.get(), held_x = kept_x.get();
     Tensors outputs(2);
-    outputs[1] = fresh(torch, {experts, in}, DType::fp32);
-    torch.multiply(false, product_of(experts, rows, in, DType::fp32));
-    outputs[0] = fresh(torch, held_x.layout.sizes, DType::fp32);
-    torch.multiply(false, product_of(rows, experts, in, DType::fp32));
+    if (itself.needs(1)) {
+      outputs[1] = fresh(torch, {experts, in}, DType::fp32);
+      torch.multiply(false, product_of(experts, rows, in, DType::fp32));
+    }
+    if (itself.needs(0)) {
+      outputs[0] = fresh(torch, held_x.layout.sizes, DType::fp32);
+      torch.multiply(false, product_of(rows, experts, in, DType::fp32));
+    }
     return outputs;
   };
   return Autograd::connected(result, node);

@@ -87,6 +87,20 @@ bool reshards_layers(const TitanOptions& options, bool has_stages) {
          (options.resharding == Resharding::by_default && !has_stages);
 }
 
+bool loses_last_gradients(const TitanOptions& options) { return options.loss_chunks > 0; }
+
+bool skips_final_norm(const TitanOptions& options, const ParallelLayout& layout) {
+  // DualPipeV runs some of the last part's backwards whole.
+  return layout.pipeline > 1 && splits_backward(options.schedule) &&
+         options.schedule != PipelineSchedule::dual_pipe_v && loses_last_gradients(options);
+}
+
+std::int64_t part_of_chunk(const TitanOptions& options, const ParallelLayout& layout, std::int64_t stage,
+                           std::int64_t chunk) {
+  return is_v_shaped(options.schedule) && chunk == 1 ? 2 * layout.pipeline - 1 - stage
+                                                     : chunk * layout.pipeline + stage;
+}
+
 bool shares_tied(const TitanOptions& options, const ParallelLayout& layout) {
   return options.backend == SpmdBackend::partial_dtensor && layout.tensor == 1 && layout.expert == 1;
 }

@@ -35,15 +35,41 @@ struct EnumNames<TitanAttention> {
 };
 
 /// PipelineSchedule is one of torch's pipeline schedules, by the name of its class.
-enum class PipelineSchedule { one_forward_one_backward, gpipe, interleaved, looped_breadth_first };
+enum class PipelineSchedule {
+  one_forward_one_backward,
+  gpipe,
+  interleaved,
+  looped_breadth_first,
+  interleaved_zero_bubble,
+  zero_bubble_v,
+  dual_pipe_v
+};
 template <>
 struct EnumNames<PipelineSchedule> {
-  static constexpr std::array<std::pair<PipelineSchedule, std::string_view>, 4> table{
+  static constexpr std::array<std::pair<PipelineSchedule, std::string_view>, 7> table{
       {{PipelineSchedule::one_forward_one_backward, "1F1B"},
        {PipelineSchedule::gpipe, "GPipe"},
        {PipelineSchedule::interleaved, "Interleaved1F1B"},
-       {PipelineSchedule::looped_breadth_first, "LoopedBFS"}}};
+       {PipelineSchedule::looped_breadth_first, "LoopedBFS"},
+       {PipelineSchedule::interleaved_zero_bubble, "InterleavedZeroBubble"},
+       {PipelineSchedule::zero_bubble_v, "ZBVZeroBubble"},
+       {PipelineSchedule::dual_pipe_v, "DualPipeV"}}};
 };
+/// Returns true if a rank holds several chunks of layers under the schedule.
+[[nodiscard]] constexpr bool takes_chunks(PipelineSchedule schedule) {
+  return schedule != PipelineSchedule::one_forward_one_backward && schedule != PipelineSchedule::gpipe;
+}
+/// Returns true if the schedule runs some backwards in two parts, gradients of inputs and gradients of
+/// weights.
+[[nodiscard]] constexpr bool splits_backward(PipelineSchedule schedule) {
+  return schedule == PipelineSchedule::interleaved_zero_bubble ||
+         schedule == PipelineSchedule::zero_bubble_v || schedule == PipelineSchedule::dual_pipe_v;
+}
+/// Returns true if a rank's second chunk of layers lies as far from the model's end as its first from the
+/// begin.
+[[nodiscard]] constexpr bool is_v_shaped(PipelineSchedule schedule) {
+  return schedule == PipelineSchedule::zero_bubble_v || schedule == PipelineSchedule::dual_pipe_v;
+}
 
 /// SpmdBackend says how torchtitan's tensor-parallel ranks exchange: calls of its own on local tensors, or
 /// DTensors in a part of the model or in all of it.
@@ -98,6 +124,17 @@ void set_titan_argument(TitanOptions& options, std::string_view place, std::stri
 
 /// Returns true if the layers' parameters are released behind their forward.
 [[nodiscard]] bool reshards_layers(const TitanOptions& options, bool has_stages);
+/// Returns true if the last stage's parameters around its layers get no gradient in the second part of
+/// a backward in two parts. The loss in slices releases them before the first part looks for parameters in
+/// the graph, and it finds what they are sharded to. Source: torch 2.14.1 distributed/pipelining/_backward.py
+/// stage_backward_input; torchtitan 0.3.0 components/loss.py.
+[[nodiscard]] bool loses_last_gradients(const TitanOptions& options);
+/// Returns true if no backward gives the final norm a gradient, so that it has no optimizer states.
+[[nodiscard]] bool skips_final_norm(const TitanOptions& options, const ParallelLayout& layout);
+/// Returns the part of the model, of layout.pipeline · layout.virtual_stages, that chunk `chunk` of stage
+/// `stage` is.
+[[nodiscard]] std::int64_t part_of_chunk(const TitanOptions& options, const ParallelLayout& layout,
+                                         std::int64_t stage, std::int64_t chunk);
 /// Returns true if a tied embedding and head are one parameter. Elsewhere torchtitan divides each into
 /// a parameter of its own before it ties them again, so FSDP shards them as two.
 [[nodiscard]] bool shares_tied(const TitanOptions& options, const ParallelLayout& layout);

@@ -123,7 +123,7 @@ LayoutBounds::Stages LayoutBounds::stages(const Pieces& whole, const Strategy& s
       if (stage == 0)
         made.least_saved = &chunk == &chunks.front() ? saved : std::min(made.least_saved, saved);
     }
-    if (stage == count - 1) sums.all += whole.end.forward + whole.end.backward;
+    if (stage == stage_of_end(strategy)) sums.all += whole.end.forward + whole.end.backward;
     made.sums.push_back(sums);
   }
   return made;
@@ -148,7 +148,7 @@ LayoutBounds::Order LayoutBounds::order(const Strategy& strategy) const {
     for (const Slot& slot : round.slots) {
       if (slot.kind == Slot::Kind::forward)
         order.most_in_flight = std::max(order.most_in_flight, ++in_flight);
-      if (slot.kind == Slot::Kind::backward) --in_flight;
+      if (slot.kind == Slot::Kind::backward || slot.kind == Slot::Kind::input_gradient) --in_flight;
       if (slot.kind == Slot::Kind::weight_gradient) order.splits_backward = true;
     }
   return order;

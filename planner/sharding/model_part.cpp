@@ -66,12 +66,30 @@ std::vector<std::int64_t> chunk_sizes(const Model& part, const Strategy& strateg
   return sizes;
 }
 
-/// The chunk that holds what stands around the layers of a stage at an end of the pipeline.
-std::size_t end_chunk(const Strategy& strategy, const RankClass& place) {
-  return place.stage == 0 ? 0 : static_cast<std::size_t>(strategy.layout.virtual_stages - 1);
+/// The chunks of a stage that hold what stands in front of all layers and what stands behind them. A stage
+/// has both where its chunks form a V.
+struct EndChunks {
+  std::size_t before{}, after{};
+};
+EndChunks end_chunks(const Strategy& strategy, const RankClass& place) {
+  const auto last = static_cast<std::size_t>(strategy.layout.virtual_stages - 1);
+  if (place.stage > 0) return {last, last};
+  return {0, stage_of_end(strategy) == 0 ? last : 0};
 }
 
 }  // namespace
+
+std::int64_t part_of_stage(const Strategy& strategy, std::int64_t stage, std::int64_t chunk) {
+  return strategy.torchtitan ? part_of_chunk(*strategy.torchtitan, strategy.layout, stage, chunk)
+                             : chunk * strategy.layout.pipeline + stage;
+}
+
+std::int64_t stage_of_end(const Strategy& strategy) {
+  const ParallelLayout& layout = strategy.layout;
+  const bool is_v =
+      strategy.torchtitan && layout.virtual_stages > 1 && is_v_shaped(strategy.torchtitan->schedule);
+  return is_v ? 0 : layout.pipeline - 1;
+}
 
 Model model_part(const Model& model, const Strategy& strategy, const RankClass& place) {
   Model part = strategy.megatron     ? megatron_model(model, strategy.layout, strategy.megatron->predictions)
@@ -82,7 +100,7 @@ Model model_part(const Model& model, const Strategy& strategy, const RankClass& 
   keep_layers(inventory, chunk_layers(std::ssize(inventory.layers), strategy, place.stage),
               layers_together(strategy));
   if (stages == 1) return part;
-  const bool is_first = place.stage == 0, is_last = place.stage + 1 == stages;
+  const bool is_first = place.stage == 0, is_last = place.stage == stage_of_end(strategy);
   if (!is_last) inventory.after.clear();
   if (!is_first)
     std::erase_if(inventory.before, [&](const Tensor& each) {
@@ -98,8 +116,9 @@ std::vector<Model> chunk_models(const Model& part, const Strategy& strategy, con
     Inventory& inventory = models.emplace_back(part).inventory;
     inventory.layers = {next, next + size};
     next += size;
-    if (models.size() - 1 == end_chunk(strategy, place)) continue;
-    inventory.before.clear(), inventory.after.clear();
+    const EndChunks ends = end_chunks(strategy, place);
+    if (models.size() - 1 != ends.before) inventory.before.clear();
+    if (models.size() - 1 != ends.after) inventory.after.clear();
   }
   return models;
 }
@@ -111,10 +130,12 @@ RankModel rank_model(const Model& part, const Training& training, const Strategy
   std::vector<std::int64_t> ends;  // of each chunk's layers among the rank's
   for (const std::int64_t size : chunk_sizes(part, strategy, place.stage))
     ends.push_back((ends.empty() ? 0 : ends.back()) + size);
+  const auto [before, after] = end_chunks(strategy, place);
   for (RankTensor& each : made.tensors)
-    each.chunk = each.layer < 0
-                     ? end_chunk(strategy, place)
-                     : static_cast<std::size_t>(std::ranges::upper_bound(ends, each.layer) - ends.begin());
+    each.chunk = each.layer >= 0
+                     ? static_cast<std::size_t>(std::ranges::upper_bound(ends, each.layer) - ends.begin())
+                 : each.role == TensorRole::token_embedding ? before
+                                                            : after;
   return made;
 }
 

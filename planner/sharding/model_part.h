@@ -24,9 +24,16 @@ struct LayerRange {
 [[nodiscard]] std::vector<LayerRange> chunk_layers(std::int64_t layers, const Strategy& strategy,
                                                    std::int64_t stage);
 
+/// Returns the part of the model that chunk `chunk` of stage `stage` is, of as many parts as all stages have
+/// chunks.
+[[nodiscard]] std::int64_t part_of_stage(const Strategy& strategy, std::int64_t stage, std::int64_t chunk);
+
+/// Returns the stage that holds the final norm and the head: the last, but for stages whose chunks form a V.
+[[nodiscard]] std::int64_t stage_of_end(const Strategy& strategy);
+
 /// Returns `model` with the layers of the class' stage and the experts of its rank; the embedding is there on
-/// the first stage, the final norm and the head on the last, which has a tied embedding too. `shape` stays
-/// the whole model's. Layers that Megatron's full recompute computes again together are one layer.
+/// the first stage, the final norm and the head on stage_of_end(), which has a tied embedding too. `shape`
+/// stays the whole model's. Layers that Megatron's full recompute computes again together are one layer.
 [[nodiscard]] Model model_part(const Model& model, const Strategy& strategy, const RankClass& place);
 
 /// Returns a model of each chunk of `part`, the part that ranks of class `place` hold.

@@ -143,7 +143,7 @@ LayerRange torchtitan_layers(std::int64_t layers, const ParallelLayout& layout, 
   const auto layer_at = [&](std::int64_t slot) {
     return std::clamp<std::int64_t>(slot - options.first_stage_less, 0, layers);
   };
-  const std::int64_t part = chunk * layout.pipeline + stage;
+  const std::int64_t part = part_of_chunk(options, layout, stage, chunk);
   return {layer_at(slots_before(part)), layer_at(slots_before(part + 1))};
 }
 

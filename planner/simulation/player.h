@@ -49,7 +49,9 @@ class RunningModules {
 ///   module(const Event&, int layer), end_backward(const Slot&), step(bool first),
 /// and, where it needs them, begin_backward(const Slot&), reduce(const Slot&), reshard(const Slot&),
 /// section(int layer, bool backward) and phase(Phase), called where these begin; transferred(const Slot&),
-/// called behind a transfer; flattening(): where the GPU decides how it starts.
+/// called behind a transfer; begin_weights(const Slot&) and end_weights(const Slot&), called around the
+/// second part of a backward in two parts, in which no section begins; flattening(): where the GPU decides
+/// how it starts.
 template <class Framework>
 class Player {
  public:
@@ -63,11 +65,15 @@ class Player {
     device_.record_requests(inputs.requests);
     if (allocator && !allocator->capacity) device_.keep_trace(inputs.watched);
     const std::int64_t ranks = inputs.step.strategy.layout.token_ranks();
-    int first_layer = 0;
-    for (std::size_t i = 0; i < inputs.recording.chunks(); ++i) {
-      const Recording& chunk = inputs.recording.chunk(i);
-      add_form(chunk.tape, chunk.condensed, inputs.step.training.sequence_length / ranks, first_layer);
-      first_layer += static_cast<int>(chunk.tape.layers.size());
+    const Recording& recording = inputs.recording;
+    for (const bool splits : {false, true}) {
+      int first_layer = 0;
+      for (std::size_t i = 0; i < (splits ? recording.splits.size() : recording.chunks()); ++i) {
+        const Recording& chunk = splits ? recording.split_chunk(i) : recording.chunk(i);
+        add_form(chunk.tape, chunk.condensed, inputs.step.training.sequence_length / ranks, first_layer);
+        forms_.back().first_around = tensors_around_before(i);
+        first_layer += static_cast<int>(chunk.tape.layers.size());
+      }
     }
     device_.set_input_unit(token_ids(sequences(), forms_.front().tokens));
     if (inputs.varied == nullptr) return;
@@ -134,7 +140,7 @@ class Player {
   void section(int layer, bool backward) {
     stop_if_asked();
     if constexpr (requires { framework_.section(layer, backward); })
-      framework_.section(of_rank(layer), backward);
+      if (!in_weights_) framework_.section(of_rank(layer), backward);
     if (layer >= 0)
       device_.enter(backward ? Phase::backward : Phase::forward,
                     backward ? "layer backward" : "layer forward", of_rank(layer));
@@ -142,7 +148,7 @@ class Player {
   void allocate(std::int32_t block, Term term, Bytes size) { held(block) = device_.allocate(term, size); }
   void release(std::int32_t block) { device_.release(held(block)); }
   void gradient(int layer, std::int32_t index, std::int32_t block) {
-    framework_.gradient(state_.tensor_of(of_rank(layer), index), std::exchange(held(block), Device::kNone));
+    framework_.gradient(tensor_of(layer, index), std::exchange(held(block), Device::kNone));
   }
   void part_of_gradient(int layer, std::int32_t index, std::int32_t block) {
     state_.take_gradient(state_.tensor_of(of_rank(layer), index), std::exchange(held(block), Device::kNone));
@@ -153,7 +159,7 @@ class Player {
   }
   void delta(const MemoryDelta& delta, std::int32_t number) { device_.delta(delta, number); }
   void gradient(int layer, std::int32_t index, Bytes size, Term term) {
-    framework_.gradient(state_.tensor_of(of_rank(layer), index), device_.adopt(term, size));
+    framework_.gradient(tensor_of(layer, index), device_.adopt(term, size));
   }
   void part_of_gradient(int layer, std::int32_t index, Bytes size, Term term) {
     state_.take_gradient(state_.tensor_of(of_rank(layer), index), device_.adopt(term, size));
@@ -172,13 +178,14 @@ class Player {
   }
   void communicate(TensorCall call, Bytes size, std::int32_t number) {
     if (transfer_ == nullptr) return state_.communicate(call, size, number);
+    if (transfer_->is_local) return;
     using Kind = Slot::Kind;
     const bool sends = transfer_->kind == Kind::send_hidden || transfer_->kind == Kind::send_gradient;
     const bool forward = transfer_->kind == Kind::send_hidden || transfer_->kind == Kind::receive_hidden;
     const std::int64_t stages = inputs_.step.strategy.layout.pipeline;
     // The last stage's chunks of layers go on with the first stage's next ones.
-    const auto peer =
-        static_cast<std::int32_t>((inputs_.place.stage + (sends == forward ? 1 : stages - 1)) % stages);
+    const bool is_next = (sends == forward) != transfer_->is_backwards;
+    const auto peer = static_cast<std::int32_t>((inputs_.place.stage + (is_next ? 1 : stages - 1)) % stages);
     const bool over_world = transfer_->over_world && call != TensorCall::stage_sizes;
     const Phase phase = forward ? Phase::forward : Phase::backward;
     const Instant through =
@@ -209,14 +216,15 @@ class Player {
   [[nodiscard]] std::int64_t sequences() const {
     return inputs_.step.strategy.micro_batch_size * sequences_per_sample(inputs_.step.training);
   }
-  /// A tape, the tokens of a sample of its micro-batches on this rank, and the place of its first layer among
-  /// the rank's.
+  /// A tape, the tokens of a sample of its micro-batches on this rank, and the places of its first layer
+  /// among the rank's and of its first tensor around layers.
   struct Form {
     const Tape* tape{};
     const CondensedTape* condensed{};
     std::int64_t tokens{};
     int first_layer{};
     TapeLayout layout;
+    std::int32_t first_around{};
   };
   /// A micro-batch between the begin of its forward and the end of its backward.
   struct MicroBatch {
@@ -232,6 +240,18 @@ class Player {
   void add_form(const Tape& tape, const CondensedTape& condensed, std::int64_t tokens, int first_layer) {
     forms_.push_back({&tape, &condensed, tokens, first_layer, TapeLayout(tape)});
   }
+  /// Returns how many of the rank's tensors around layers belong to chunks before chunk `chunk`.
+  [[nodiscard]] std::int32_t tensors_around_before(std::size_t chunk) const {
+    return static_cast<std::int32_t>(std::ranges::count_if(
+        state_.tensors(), [&](const RankTensor& each) { return each.layer < 0 && each.chunk < chunk; }));
+  }
+  [[nodiscard]] std::size_t tensor_of(int layer, std::int32_t index) const {
+    return state_.tensor_of(of_rank(layer), layer < 0 ? running_->form->first_around + index : index);
+  }
+  /// Returns the form of a slot's micro-batch. Those of backwards in two parts follow the others.
+  [[nodiscard]] const Form& form_of(const Slot& slot) const {
+    return forms_[slot.tape + (slot.is_split ? inputs_.recording.chunks() : 0)];
+  }
   /// Returns the number among the rank's layers of layer `layer` of the tape that runs.
   [[nodiscard]] int of_rank(int layer) const {
     return layer < 0 ? layer : layer + running_->form->first_layer;
@@ -241,7 +261,7 @@ class Player {
   }
   [[nodiscard]] MicroBatch* find_in_flight(const Slot& slot) {
     for (const std::unique_ptr<MicroBatch>& each : micro_batches_)
-      if (each->in_flight && each->micro_batch == slot.micro_batch && each->form == &forms_[slot.tape])
+      if (each->in_flight && each->micro_batch == slot.micro_batch && each->form == &form_of(slot))
         return each.get();
     return nullptr;
   }
@@ -251,7 +271,7 @@ class Player {
     const auto over = std::find_if(micro_batches_.begin(), micro_batches_.end(),
                                    [](const auto& each) { return !each->in_flight; });
     MicroBatch& made = over != micro_batches_.end() ? **over : *micro_batches_.emplace_back(new MicroBatch);
-    made.micro_batch = slot.micro_batch, made.form = &forms_[slot.tape], made.in_flight = true;
+    made.micro_batch = slot.micro_batch, made.form = &form_of(slot), made.in_flight = true;
     made.received = {};
     if (!condensed_) made.blocks.assign(static_cast<std::size_t>(made.form->layout.blocks()), Device::kNone);
     return made;
@@ -331,6 +351,8 @@ class Player {
     switch (slot.kind) {
       case Kind::forward: return forward(slot);
       case Kind::backward: return backward(slot);
+      case Kind::input_gradient: return input_gradient(slot);
+      case Kind::weight_gradient: return weight_gradient(slot);
       case Kind::receive_hidden: return transfer(Transfer::receive_hidden, slot);
       case Kind::send_hidden: return transfer(Transfer::send_hidden, slot);
       case Kind::receive_gradient: return transfer(Transfer::receive_gradient, slot);
@@ -358,7 +380,7 @@ class Player {
     transfer_ = nullptr;
     if (which == Transfer::send_hidden && slot.kept)
       sent_ = device_.allocate(Term::layer_working_set, transferred_);
-    if (which == Transfer::send_gradient) running_->in_flight = false;
+    if (which == Transfer::send_gradient && !slot.is_split) running_->in_flight = false;
     if constexpr (requires { framework_.transferred(slot); }) framework_.transferred(slot);
   }
 
@@ -375,6 +397,36 @@ class Player {
   }
 
   void backward(const Slot& slot) {
+    play_backward_of(slot);
+    device_.release(running_->ids);
+    running_->in_flight =
+        !running_->form->tape->transfers[static_cast<std::size_t>(Transfer::send_gradient)].empty();
+  }
+
+  /// The model's first part has no input whose gradient another needs.
+  void input_gradient(const Slot& slot) {
+    if (running_->form->tape->is_split) return play_backward_of(slot);
+    state_.clock().wait(std::exchange(running_->received, {}), Phase::backward);
+  }
+
+  void weight_gradient(const Slot& slot) {
+    const Form& form = *running_->form;
+    if (!form.tape->is_split) return backward(slot);
+    in_weights_ = true;
+    device_.enter(Phase::backward, "gradients of weights");
+    if constexpr (requires { framework_.begin_weights(slot); }) framework_.begin_weights(slot);
+    if (condensed_)
+      play_weights(*form.condensed, *this);
+    else
+      play_weights(*form.tape, form.layout, *this);
+    modules_.begin_pass(device_);
+    in_weights_ = false;
+    if constexpr (requires { framework_.end_weights(slot); }) framework_.end_weights(slot);
+    device_.release(running_->ids);
+    running_->in_flight = false;
+  }
+
+  void play_backward_of(const Slot& slot) {
     const Form& form = *running_->form;
     if constexpr (requires { framework_.begin_backward(slot); }) framework_.begin_backward(slot);
     state_.clock().wait(std::exchange(running_->received, {}), Phase::backward);
@@ -385,8 +437,6 @@ class Player {
     modules_.begin_pass(device_);
     device_.enter(Phase::backward, "gradient reduction");
     framework_.end_backward(slot);
-    device_.release(running_->ids);
-    running_->in_flight = !form.tape->transfers[static_cast<std::size_t>(Transfer::send_gradient)].empty();
   }
 
   void step() {
@@ -414,6 +464,7 @@ class Player {
   Device::Block sent_{Device::kNone};  ///< what a send kept
   RunningModules modules_;
   bool stepped_{}, condensed_{};
+  bool in_weights_{};                    ///< the second part of a backward in two parts runs
   std::array<bool, 2> has_workspace_{};  ///< of cuBLAS and of cuBLASLt, where one serves all
 };
 

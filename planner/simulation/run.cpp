@@ -45,7 +45,8 @@ void add_to_loads(std::vector<Event>& events, std::int32_t first) {
 /// Numbers the loads of `tape` behind `first` others.
 void add_to_loads(Tape& tape, std::int32_t first) {
   const auto of_part = [&](TapePart& part) {
-    add_to_loads(part.forward, first), add_to_loads(part.backward, first);
+    for (std::vector<Event>* each : {&part.forward, &part.backward, &part.weights})
+      add_to_loads(*each, first);
   };
   of_part(tape.model);
   for (TapePart& each : tape.classes) of_part(each);
@@ -75,39 +76,71 @@ std::size_t place_of_equal(const std::vector<Model>& models, std::size_t before)
 }
 
 /// Records each chunk of a rank's layers as a stage of a pipeline that has a stage for every chunk.
-Recording record_chunks(const Model& model, const Training& training, const Strategy& strategy,
-                        const RankClass& place, std::string_view compute_capability) {
-  const std::vector<Model> models = chunk_models(model, strategy, place);
-  Strategy deeper = strategy;
-  deeper.layout.pipeline *= std::exchange(deeper.layout.virtual_stages, 1);
-  Recording all;
-  all.order.clear();
-  for (std::size_t i = 0; i < models.size(); ++i) {
-    if (const std::size_t equal = place_of_equal(models, i); equal < i) {
-      all.order.push_back(all.order[equal]);
-      continue;
-    }
-    RankClass of_chunk = place.part();
-    of_chunk.stage += static_cast<std::int64_t>(i) * strategy.layout.pipeline;
-    Tape tape = record_tape(models[i], training, deeper, of_chunk, compute_capability);
-    share_loads(tape);
-    all.order.push_back(i == 0 ? 0 : all.others.size() + 1);
-    if (i > 0) move_loads(tape, all.tape.loads);
-    Recording made = condensed(std::move(tape));
-    if (i > 0)
-      all.others.push_back(std::move(made));
-    else
-      all.tape = std::move(made.tape), all.condensed = std::move(made.condensed);
+class ChunkRecorder {
+ public:
+  ChunkRecorder(const Model& model, const Training& training, const Strategy& strategy,
+                const RankClass& place, std::string_view compute_capability)
+      : training_(training),
+        strategy_(strategy),
+        place_(place),
+        compute_capability_(compute_capability),
+        models_(chunk_models(model, strategy, place)),
+        deeper_(strategy) {
+    deeper_.layout.pipeline *= std::exchange(deeper_.layout.virtual_stages, 1);
   }
-  return all;
-}
+
+  Recording take() {
+    all_.order = record_each(false);
+    if (strategy_.torchtitan && splits_backward(strategy_.torchtitan->schedule))
+      all_.splits = record_each(true);
+    return std::move(all_);
+  }
+
+ private:
+  std::vector<std::size_t> record_each(bool splits) {
+    std::vector<std::size_t> places;
+    for (std::size_t i = 0; i < models_.size(); ++i) {
+      RankClass of_chunk = place_.part();
+      of_chunk.stage = part_of_stage(strategy_, place_.stage, static_cast<std::int64_t>(i));
+      const std::size_t equal = place_of_equal(models_, i);
+      if (equal < i)
+        places.push_back(places[equal]);
+      else if (splits && of_chunk.stage == 0)
+        places.push_back(all_.order[i]);
+      else
+        places.push_back(add((splits ? record_split_tape : record_tape)(models_[i], training_, deeper_,
+                                                                        of_chunk, compute_capability_)));
+    }
+    return places;
+  }
+  /// Returns the place of the recording that it makes of `tape`.
+  std::size_t add(Tape tape) {
+    share_loads(tape);
+    if (all_.tape.classes.empty() && all_.tape.loads.empty()) {
+      Recording made = condensed(std::move(tape));
+      all_.tape = std::move(made.tape), all_.condensed = std::move(made.condensed);
+      return 0;
+    }
+    move_loads(tape, all_.tape.loads);
+    all_.others.push_back(condensed(std::move(tape)));
+    return all_.others.size();
+  }
+
+  const Training& training_;
+  const Strategy& strategy_;
+  const RankClass& place_;
+  std::string_view compute_capability_;
+  std::vector<Model> models_;
+  Strategy deeper_;
+  Recording all_;
+};
 
 }  // namespace
 
 Recording record(const Model& model, const Training& training, const Strategy& strategy,
                  const RankClass& place, std::string_view compute_capability) {
   if (strategy.layout.virtual_stages > 1)
-    return record_chunks(model, training, strategy, place, compute_capability);
+    return ChunkRecorder(model, training, strategy, place, compute_capability).take();
   Tape tape = record_tape(model, training, strategy, place.part(), compute_capability);
   share_loads(tape);
   return condensed(std::move(tape));

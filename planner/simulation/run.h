@@ -40,10 +40,17 @@ struct Recording {
   /// the place of each chunk's recording: 0 is this one. Loads of all are in `tape`.
   std::vector<Recording> others{};
   std::vector<std::size_t> order{0};
+  /// Places of the chunks' recordings with the backward in two parts; empty where no schedule asks for that.
+  /// The model's first part gets no gradient of an input: all of its backward is the second part.
+  std::vector<std::size_t> splits{};
 
   [[nodiscard]] std::size_t chunks() const { return order.size(); }
-  [[nodiscard]] const Recording& chunk(std::size_t i) const {
-    return order[i] == 0 ? *this : others[order[i] - 1];
+  [[nodiscard]] const Recording& chunk(std::size_t i) const { return at(order[i]); }
+  [[nodiscard]] const Recording& split_chunk(std::size_t i) const { return at(splits[i]); }
+
+ private:
+  [[nodiscard]] const Recording& at(std::size_t place) const {
+    return place == 0 ? *this : others[place - 1];
   }
 };
 /// Returns the bytes of one number for each token of a micro-batch on the device, 8 B each.

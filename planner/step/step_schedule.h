@@ -16,7 +16,8 @@ struct Slot {
   enum class Kind : std::uint8_t {
     forward,
     backward,          ///< gradients of inputs and weights
-    weight_gradient,   ///< gradients of weights alone: not simulated yet, Player passes over it
+    input_gradient,    ///< gradients of inputs alone: the first part of a backward in two parts
+    weight_gradient,   ///< gradients of weights alone, its second part
     receive_hidden,    ///< hidden states from the stage before
     send_hidden,       ///< hidden states to the next stage
     receive_gradient,  ///< the gradient of the hidden states that were sent
@@ -32,13 +33,16 @@ struct Slot {
   /// Which of the rank's tapes runs: 0, but for samples of another length, and for another of the chunks of
   /// layers that a rank holds.
   std::size_t tape{};
-  bool last{};  ///< whether no other backward follows before the optimizer step
+  bool last{};      ///< whether no other backward follows before the optimizer step
+  bool is_split{};  ///< the micro-batch's backward in this chunk of layers is in two parts
   // Transfers alone have these.
   bool awaited{};  ///< computation goes on once it is through; else where it needs what was received
   /// True if the transferred tensor stays allocated: sent hidden states until free_sent, received ones until
   /// the optimizer step.
   bool kept{};
-  bool over_world{};  ///< over the communicator of all ranks, not the pipeline's
+  bool over_world{};    ///< over the communicator of all ranks, not the pipeline's
+  bool is_local{};      ///< to another chunk of layers of this rank: nothing is sent
+  bool is_backwards{};  ///< the chunk's next part is on the stage before this one
   bool operator==(const Slot&) const = default;
 
   [[nodiscard]] bool first() const { return micro_batch == 0; }
@@ -113,8 +117,17 @@ struct Interleaving {
 /// TorchPipeline describes a schedule of torch.distributed.pipelining in which each rank holds several chunks
 /// of layers.
 struct TorchPipeline {
+  /// By torch's class: ScheduleInterleaved1F1B, ScheduleLoopedBFS, ScheduleInterleavedZeroBubble,
+  /// ScheduleZBVZeroBubble and ScheduleDualPipeV, under both of which chunks form a V.
+  enum class Order : std::uint8_t {
+    interleaved,
+    breadth_first,
+    interleaved_zero_bubble,
+    zero_bubble_v,
+    dual_pipe_v
+  };
   std::int64_t stages{1}, chunks{2}, micro_batches{1};
-  bool breadth_first{};  ///< ScheduleLoopedBFS; else ScheduleInterleaved1F1B
+  Order order{Order::interleaved};
   bool operator==(const TorchPipeline&) const = default;
 };
 

@@ -12,6 +12,7 @@
 #include "cli/base/values.h"
 #include "cli/recipes/recipe_table.h"
 #include "models/base/error.h"
+#include "planner/question/torchtitan.h"
 
 namespace zplan {
 
@@ -134,8 +135,9 @@ RecipeOptions above_one(const RecipePlace& place) {
 }
 
 bool loops(const RecipePlace& place) {
-  const std::string schedule = place.other("parallelism.pipeline_parallel_schedule");
-  return schedule == "Interleaved1F1B" || schedule == "LoopedBFS";
+  const auto schedule =
+      from_name<PipelineSchedule>(place.other("parallelism.pipeline_parallel_schedule"));
+  return schedule && takes_chunks(*schedule);
 }
 
 RecipeOptions schedule(const RecipePlace& place) {

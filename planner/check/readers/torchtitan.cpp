@@ -197,10 +197,18 @@ std::optional<Operation> titan_operation(const std::string& name) {
   return found == kNames.end() ? std::nullopt : std::optional(found->second);
 }
 
+/// True if a rank's chunks of layers form a V: both send to the stages before and behind.
+bool is_v(const JsonReader& row) {
+  const auto schedule = from_name<PipelineSchedule>(row.at("options").text_or("schedule", "1F1B"));
+  return schedule && is_v_shaped(*schedule);
+}
+
 bool has_chunks(const JsonReader& row) { return row.has("stages") && row.at("stages").items().size() > 1; }
 
-/// Divides the sends between two stages into hidden states and gradients. Each stage follows the other: every
-/// chunk of layers but the model's last sends hidden states, and every chunk but the first sends gradients.
+/// Divides the sends between stages into hidden states and gradients. Where chunks form a V there are as many
+/// of both: what a rank's chunks pass on to each other is not sent. Of two stages each follows the other:
+/// every chunk of layers but the model's last sends hidden states, and every chunk but the first sends
+/// gradients.
 void divide_sends(const JsonReader& row, std::vector<CallTally>& calls) {
   const JsonReader options = row.at("options");
   const auto chunks = static_cast<std::int64_t>(row.at("stages").items().size());
@@ -208,7 +216,8 @@ void divide_sends(const JsonReader& row, std::vector<CallTally>& calls) {
       options.at("rank").integer(0, kMostRanks) < options.at("world").integer(1, kMostRanks) / 2;
   const auto sent = std::ranges::find(calls, Operation::send_recv, &CallTally::operation);
   if (sent == calls.end()) return;
-  const std::int64_t all = 2 * chunks - 1, forward = chunks - (is_first ? 0 : 1);
+  const std::int64_t all = is_v(row) ? 2 : 2 * chunks - 1,
+                     forward = is_v(row) ? 1 : chunks - (is_first ? 0 : 1);
   CallTally back = *sent;
   back.phase = Phase::backward;
   back.count = sent->count * (all - forward) / all;
@@ -220,6 +229,7 @@ void divide_sends(const JsonReader& row, std::vector<CallTally>& calls) {
 /// Returns the pass whose result is sent to a peer: the stage behind gets hidden states, that before
 /// gradients.
 Phase titan_pass(const JsonReader& row, const JsonReader& op) {
+  if (is_v(row)) return Phase::forward;  // divided later
   const JsonReader options = row.at("options");
   const std::int64_t stages = options.at("pp").integer(1, kMostRanks),
                      ranks = options.at("world").integer(1, kMostRanks) / stages,
@@ -305,7 +315,8 @@ std::vector<Case> read_torchtitan_schedules(const JsonReader& rows) {
     MeasuredSchedule schedule;
     schedule.sequence = titan_sequence(row);
     schedule.calls = titan_sums(schedule.sequence);
-    schedule.undirected = has_chunks(row) && row.at("options").at("pp").integer(1, kMostRanks) == 2;
+    schedule.undirected =
+        has_chunks(row) && (is_v(row) || row.at("options").at("pp").integer(1, kMostRanks) == 2);
     if (schedule.undirected) divide_sends(row, schedule.calls);
     cases.push_back(titan_case(row, std::move(schedule), Kind::schedule));
   }

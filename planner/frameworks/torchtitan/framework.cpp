@@ -173,6 +173,39 @@ void check_training(const Training& training, const Strategy& s, Reasons& reason
         "--loss-chunks, --attention eager and masks of padding are transformers'");
 }
 
+/// Source: torchtitan 0.3.0 distributed/pipeline_parallel.py pipeline_module_split.
+void check_chunks(const Strategy& s, Reasons& reasons) {
+  const PipelineSchedule schedule = s.torchtitan->schedule;
+  const std::int64_t chunks = s.layout.virtual_stages;
+  if (is_v_shaped(schedule)) {
+    if (chunks != 2)
+      reasons.push_back(fmt::format("the schedule {} takes 2 virtual stages on each rank (--vpp 2), not {}",
+                                    to_name(schedule), chunks));
+    return;
+  }
+  if (takes_chunks(schedule) == (chunks > 1)) return;
+  reasons.push_back(fmt::format("the schedule {} {}", to_name(schedule),
+                                takes_chunks(schedule) ? "needs at least 2 virtual stages (--vpp)"
+                                                       : "takes one virtual stage (--vpp 1)"));
+}
+
+/// Refuses what a backward in two parts cannot do. Source: torch 2.14.1 utils/checkpoint.py
+/// _CachedTorchDispatchMode, distributed/pipelining/_backward.py stage_backward_input.
+void check_split_backward(const Strategy& s, Reasons& reasons) {
+  const PipelineSchedule schedule = s.torchtitan->schedule;
+  if (!splits_backward(schedule)) return;
+  if (s.checkpointing == Checkpointing::selective)
+    reasons.push_back(
+        fmt::format("{} goes backward twice through a layer, which selective checkpointing does not allow: "
+                    "--checkpointing full or none",
+                    to_name(schedule)));
+  if (s.torchtitan->resharding == Resharding::always)
+    reasons.push_back(
+        fmt::format("under {} with fsdp_reshard_after_forward=always torch finds no parameter in the second "
+                    "part of a backward, and layers are not trained",
+                    to_name(schedule)));
+}
+
 /// Source: torchtitan 0.3.0 distributed/pipeline_parallel.py _get_pipeline_metadata,
 /// _generate_llm_fqn_per_model_part; torch 2.14.1 distributed/pipelining/schedules.py.
 void check_pipeline(const Model& model, const Strategy& s, Reasons& reasons) {
@@ -207,20 +240,20 @@ void check_pipeline(const Model& model, const Strategy& s, Reasons& reasons) {
   if (each == 0 || options.first_stage_less > each || options.last_stage_less > each)
     reasons.push_back(
         fmt::format("{} layers cannot be divided into {} parts of the pipeline", model.shape.layers, parts));
-  const bool loops = options.schedule == PipelineSchedule::interleaved ||
-                     options.schedule == PipelineSchedule::looped_breadth_first;
-  if (loops != (chunks > 1))
-    reasons.push_back(
-        fmt::format("the schedule {} {}", to_name(options.schedule),
-                    loops ? "needs at least 2 virtual stages (--vpp)" : "takes one virtual stage (--vpp 1)"));
+  check_chunks(s, reasons);
   if (options.schedule == PipelineSchedule::one_forward_one_backward && micro_batches < stages)
     reasons.push_back(
         fmt::format("1F1B needs at least as many micro-batches as stages: {} of {}", micro_batches, stages));
-  if (options.schedule == PipelineSchedule::interleaved &&
-      micro_batches % std::max<std::int64_t>(1, micro_batches / stages) != 0)
+  const bool has_rounds = options.schedule == PipelineSchedule::interleaved ||
+                          options.schedule == PipelineSchedule::interleaved_zero_bubble;
+  if (has_rounds && micro_batches % std::max<std::int64_t>(1, micro_batches / stages) != 0)
+    reasons.push_back(
+        fmt::format("{} needs a number of micro-batches that is a multiple of its {} rounds, not {}",
+                    to_name(options.schedule), micro_batches / stages, micro_batches));
+  if (options.schedule == PipelineSchedule::dual_pipe_v && micro_batches < parts)
     reasons.push_back(fmt::format(
-        "Interleaved1F1B needs a number of micro-batches that is a multiple of its {} rounds, not {}",
-        micro_batches / stages, micro_batches));
+        "DualPipeV needs at least as many micro-batches as virtual stages: {} of {}", micro_batches, parts));
+  check_split_backward(s, reasons);
 }
 
 /// Source: torchtitan 0.3.0 models/llama3/model.py update_from_config,
@@ -260,21 +293,27 @@ void choose_options(const Question& question, Strategy& s) {
   s.torchtitan = options;
 }
 
+TorchPipeline::Order chunk_order(PipelineSchedule schedule) {
+  using Order = TorchPipeline::Order;
+  switch (schedule) {
+    case PipelineSchedule::looped_breadth_first: return Order::breadth_first;
+    case PipelineSchedule::interleaved_zero_bubble: return Order::interleaved_zero_bubble;
+    case PipelineSchedule::zero_bubble_v: return Order::zero_bubble_v;
+    case PipelineSchedule::dual_pipe_v: return Order::dual_pipe_v;
+    default: return Order::interleaved;
+  }
+}
+
 StepSchedule pass_schedule(const Strategy& strategy, std::int64_t stage) {
   const ParallelLayout& layout = strategy.layout;
   const std::int64_t micro_batches = titan::micro_batches_of_pass(strategy);
-  switch (strategy.torchtitan->schedule) {
-    case PipelineSchedule::gpipe: return torch_gpipe(stage, layout.pipeline, micro_batches);
-    case PipelineSchedule::one_forward_one_backward:
-      return torch_one_forward_one_backward(stage, layout.pipeline, micro_batches);
-    case PipelineSchedule::interleaved:
-    case PipelineSchedule::looped_breadth_first: break;
-  }
-  return torch_looped(
-      stage, {.stages = layout.pipeline,
-              .chunks = layout.virtual_stages,
-              .micro_batches = micro_batches,
-              .breadth_first = strategy.torchtitan->schedule == PipelineSchedule::looped_breadth_first});
+  const PipelineSchedule schedule = strategy.torchtitan->schedule;
+  if (schedule == PipelineSchedule::gpipe) return torch_gpipe(stage, layout.pipeline, micro_batches);
+  if (!takes_chunks(schedule)) return torch_one_forward_one_backward(stage, layout.pipeline, micro_batches);
+  return torch_looped(stage, {.stages = layout.pipeline,
+                              .chunks = layout.virtual_stages,
+                              .micro_batches = micro_batches,
+                              .order = chunk_order(schedule)});
 }
 
 StepSchedule stage_schedule(const Strategy& strategy, std::int64_t stage) {
@@ -356,7 +395,7 @@ const FrameworkSpec& torchtitan_spec() {
       .shard = titan::held_shard,
       .slices = [](const RankModel&, const Training&, const Strategy&) { return std::vector<Slice>{}; },
       .optimizer_tensors = [](const RankModel& model, const Training&,
-                              const Strategy& s) { return titan::optimized_shards(model, s.layout); },
+                              const Strategy& s) { return titan::optimized_shards(model, s); },
       .sums_on_host = [](const RankModel&, const Training&, const Strategy&,
                          const Shard&) { return Elements{}; },
       .play = play_titan,

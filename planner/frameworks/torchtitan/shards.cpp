@@ -21,10 +21,15 @@ Elements shard_of(const RankTensor& tensor, const ParallelLayout& layout) {
   return shards_widths(tensor, layout) ? share(tensor.elements, ranks) : fsdp_shard(tensor, ranks);
 }
 
-std::vector<OptimizerTensor> optimized_shards(const RankModel& model, const ParallelLayout& layout) {
+std::vector<OptimizerTensor> optimized_shards(const RankModel& model, const Strategy& strategy) {
+  const ParallelLayout& layout = strategy.layout;
+  const bool skips_norm = strategy.torchtitan && skips_final_norm(*strategy.torchtitan, layout);
+  const auto has_gradient = [&](const RankTensor& each) {
+    return each.trainable && !(skips_norm && each.layer < 0 && each.role == TensorRole::norm);
+  };
   std::vector<OptimizerTensor> all;
   for (const RankTensor& each : model.tensors)
-    if (each.trainable)
+    if (has_gradient(each))
       all.push_back({.elements = shard_of(each, layout),
                      .element = Bytes(each.stored.value / each.elements.value),
                      .rows = each.rows,
@@ -36,7 +41,7 @@ Shard held_shard(const RankModel& model, const Training& training, const Strateg
   Shard shard;
   for (const RankTensor& each : model.tensors)
     shard.parameters += shard_of(each, strategy.layout) * Bytes(each.stored.value / each.elements.value);
-  for (const OptimizerTensor& each : optimized_shards(model, strategy.layout)) {
+  for (const OptimizerTensor& each : optimized_shards(model, strategy)) {
     shard.optimizer_elements += each.elements;
     for (const Bytes block : optimizer_state_blocks(training, each)) shard.moments += block;
   }

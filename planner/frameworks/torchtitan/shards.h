@@ -18,9 +18,8 @@ namespace zplan::titan {
 /// Returns what the first rank holds of a parameter, padded. Source: torchtitan 0.3.0 distributed/fsdp.py
 /// apply_fsdp_to_decoder.
 [[nodiscard]] Elements shard_of(const RankTensor& tensor, const ParallelLayout& layout);
-/// Returns the shards that the optimizer of a rank updates, in order.
-[[nodiscard]] std::vector<OptimizerTensor> optimized_shards(const RankModel& model,
-                                                            const ParallelLayout& layout);
+/// Returns the shards that the optimizer of a rank updates, in order: of all parameters that get gradients.
+[[nodiscard]] std::vector<OptimizerTensor> optimized_shards(const RankModel& model, const Strategy& strategy);
 /// Returns what a rank holds.
 [[nodiscard]] Shard held_shard(const RankModel& model, const Training& training, const Strategy& strategy);
 

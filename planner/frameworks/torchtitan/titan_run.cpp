@@ -92,22 +92,51 @@ void TitanRun::initialise() {
   make_receive_buffers();
 }
 
+Bytes TitanRun::hidden_size() const {
+  const std::int64_t ranks = options().sequence_parallel ? layout().tensor : 1;
+  return weight_size(in().training) *
+         (in().strategy.micro_batch_size * local_tokens(in().training, in().strategy) / ranks *
+          in().model.shape.hidden_size);
+}
+
 /// Makes a buffer for each micro-batch that other stages send: of hidden states where a chunk of layers is
-/// not the model's first, of gradients where it is not the last. Source: torch 2.14.1
-/// distributed/pipelining/stage.py _create_recv_buffers.
+/// not the model's first, of gradients where it is not the last. What another chunk of the same rank passes
+/// on takes a buffer's place. Source: torch 2.14.1 distributed/pipelining/stage.py _create_recv_buffers,
+/// set_local_fwd_input, set_local_bwd_input.
 void TitanRun::make_receive_buffers() {
   if (!has_stages()) return;
-  const std::int64_t ranks = options().sequence_parallel ? layout().tensor : 1;
-  const Bytes hidden = weight_size(in().training) *
-                       (in().strategy.micro_batch_size * local_tokens(in().training, in().strategy) / ranks *
-                        in().model.shape.hidden_size);
-  const std::int64_t parts = layout().pipeline * layout().virtual_stages;
+  const std::int64_t parts = layout().pipeline * layout().virtual_stages, stage = state_.inputs().place.stage;
+  std::int64_t before = -1;  // the part of the chunk before
   for (std::int64_t chunk = 0; chunk < layout().virtual_stages; ++chunk) {
-    const std::int64_t part = chunk * layout().pipeline + state_.inputs().place.stage;
-    const std::int64_t received = (part > 0 ? 1 : 0) + (part + 1 < parts ? 1 : 0);
-    for (std::int64_t i = 0; i < received * titan::micro_batches_of_pass(in().strategy); ++i)
-      device_.allocate(Term::layer_working_set, hidden);
+    const std::int64_t part = part_of_chunk(options(), layout(), stage, chunk);
+    for (std::int64_t i = 0; i < titan::micro_batches_of_pass(in().strategy); ++i) {
+      if (part > 0) {
+        const Device::Block hidden = device_.allocate(Term::layer_working_set, hidden_size());
+        if (part == before + 1) passed_.push_back(hidden);
+      }
+      if (part + 1 < parts) device_.allocate(Term::layer_working_set, hidden_size());
+    }
+    before = part;
   }
+}
+
+std::size_t TitanRun::place_in_pass(const Slot& slot) const {
+  return static_cast<std::size_t>(slot.micro_batch % titan::micro_batches_of_pass(in().strategy));
+}
+
+/// Releases the gradients of inputs of the pass before. Source: torch 2.14.1 distributed/pipelining/stage.py
+/// clear_runtime_states.
+void TitanRun::begin_pass(const Slot& slot) {
+  const std::int64_t pass = slot.micro_batch / titan::micro_batches_of_pass(in().strategy);
+  if (std::exchange(pass_, pass) == pass) return;
+  device_.release(input_gradients_);
+  input_gradients_.clear();
+}
+
+/// A chunk's backward is over: the hidden states that it passed on stay.
+void TitanRun::keep_passed_hidden(const Slot& slot) {
+  if (passed_.empty() || slot.tape > 0) return;
+  passed_[place_in_pass(slot)] = device_.allocate(Term::layer_working_set, hidden_size());
 }
 
 std::vector<titan::Unit*> TitanRun::units_of(std::size_t chunk) {
@@ -141,7 +170,7 @@ void TitanRun::reshard(const Slot& slot) {
 /// Source: torch 2.14.1 distributed/pipelining/stage.py perform_reduce_grad.
 void TitanRun::reduce(const Slot& slot) {
   const std::vector<titan::Unit*> units = units_of(slot.tape);
-  for (titan::Unit* each : units) fsdp_.release(*each), fsdp_.reduce(*each);
+  for (titan::Unit* each : units) fsdp_.add_gradients(*each), fsdp_.release(*each), fsdp_.reduce(*each);
   fsdp_.end_backward(units);
   if (slot.last) inputs_ = device_.allocate(Term::model_inputs, kept_inputs());
 }
@@ -168,6 +197,9 @@ std::int64_t TitanRun::mixtures() const {
 void TitanRun::begin_step() {
   if (!std::exchange(begins_step_, false)) return;
   device_.release(inputs_);
+  device_.release(input_gradients_);
+  input_gradients_.clear();
+  pass_ = 0;
   fsdp_.zero_gradients(units_);
   fsdp_.zero_gradients(experts_);
   if (layout().data_ranks() > 1)
@@ -178,6 +210,7 @@ void TitanRun::begin_step() {
 void TitanRun::begin_forward(const Slot& slot) {
   in_backward_ = false, slices_done_ = 0, open_ = -1, running_ = slot.tape;
   begin_step();
+  begin_pass(slot);
   copy_out_gathered(slot.tape);
   if (slot.tape > 0) return;
   fsdp_.gather(embedding());
@@ -200,9 +233,14 @@ void TitanRun::begin_backward(const Slot& slot) {
   copy_out_gathered(slot.tape);
 }
 
-/// A stage's forward ends before its hidden states are sent.
+/// A stage's forward ends before its hidden states are sent. The gradient that the first part of a backward
+/// in two parts sends stays with the input, as its `grad`; a buffer of this rank that gets it does so, too.
+/// Source: torch 2.14.1 distributed/pipelining/_backward.py stage_backward_input.
 void TitanRun::transferred(const Slot& slot) {
+  if (slot.kind == Slot::Kind::send_gradient && slot.is_split && !slot.is_local)
+    input_gradients_.push_back(device_.allocate(Term::layer_working_set, hidden_size()));
   if (slot.kind != Slot::Kind::send_hidden) return;
+  if (slot.is_local) device_.release(passed_[place_in_pass(slot)]);
   leave_layer();
   open_ = -1;
   fsdp_.end_forward();
@@ -270,8 +308,33 @@ void TitanRun::gradient(std::size_t tensor, Device::Block block) {
   titan::Member* member = nullptr;
   for (titan::Member& each : unit.members)
     if (each.tensor == tensor && (member == nullptr || is_next(each))) member = &each;
+  if (has_stages() && member->gradient != Device::kNone) return add_gradient(*member, block);
+  if (in_weights_) device_.release(added_);
   member->gradient = block;
   if (slices_loss() && !in_backward_) end_slice();
+}
+
+/// A gradient that is added to one that is there is released at once, or, where Python adds it, once the next
+/// one is there.
+void TitanRun::add_gradient(const titan::Member& member, Device::Block block) {
+  state_.clock().move(member.elements * weight_size(in().training) * 3);
+  device_.release(added_);
+  if (in_weights_)
+    added_ = block;
+  else
+    device_.release(block);
+}
+
+/// Source: torch 2.14.1 distributed/pipelining/_backward.py stage_backward_weight. FSDP's hooks do not run.
+void TitanRun::begin_weights(const Slot& slot) {
+  in_backward_ = in_weights_ = true, running_ = slot.tape, open_ = -1;
+  copy_out_gathered(slot.tape);
+}
+
+void TitanRun::end_weights(const Slot& slot) {
+  in_weights_ = false;
+  device_.release(added_);
+  keep_passed_hidden(slot);
 }
 
 /// Of a tied weight the head has its gradient before the embedding does.
@@ -318,6 +381,7 @@ void TitanRun::after_backward(std::size_t unit) {
 void TitanRun::end_backward(const Slot& slot) {
   if (open_ >= 0) leave_layer();
   open_ = -1;
+  if (slot.kind != Slot::Kind::input_gradient) keep_passed_hidden(slot);
   if (slot.tape == 0) {
     titan::Unit& last = embedding();
     if (has_stages())

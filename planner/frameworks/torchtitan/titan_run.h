@@ -25,6 +25,8 @@ class TitanRun {
   void reduce(const Slot& slot);
   void transferred(const Slot& slot);
   void reshard(const Slot& slot);
+  void begin_weights(const Slot& slot);
+  void end_weights(const Slot& slot);
   void step(bool first);
 
  private:
@@ -54,6 +56,11 @@ class TitanRun {
   [[nodiscard]] bool is_next(const titan::Member& member) const;
   void make_tables();
   void make_receive_buffers();
+  [[nodiscard]] Bytes hidden_size() const;
+  [[nodiscard]] std::size_t place_in_pass(const Slot& slot) const;
+  void begin_pass(const Slot& slot);
+  void keep_passed_hidden(const Slot& slot);
+  void add_gradient(const titan::Member& member, Device::Block block);
   [[nodiscard]] std::vector<titan::Unit*> units_of(std::size_t chunk);
   void copy_out_gathered(std::size_t chunk);
   void leave_layer();
@@ -75,11 +82,19 @@ class TitanRun {
   std::vector<titan::Unit> units_;    ///< the layers', the embedding's where it is apart, the head's
   std::vector<titan::Unit> experts_;  ///< by layer, where ranks divide experts
   std::vector<OptimizerTensor> optimized_;
-  Device::Block inputs_{-1};    ///< of the last micro-batch, which the step's variables keep
+  Device::Block inputs_{-1};  ///< of the last micro-batch, which the step's variables keep
+  /// Gradients of inputs that backwards in two parts leave until the next pass.
+  std::vector<Device::Block> input_gradients_;
+  /// By micro-batch of a pass: hidden states that a chunk passed on to another of this rank. While the
+  /// chunk's own backward keeps them they count there.
+  std::vector<Device::Block> passed_;
+  Device::Block added_{-1};  ///< a gradient of weights that was added to another
+  std::int64_t pass_{};
   std::int64_t slices_done_{};  ///< of the loss of this micro-batch
   int open_{-1};                ///< layer whose forward or backward runs
   std::size_t running_{};       ///< chunk of layers that runs
   bool in_backward_{};
+  bool in_weights_{};  ///< the second part of a backward in two parts runs
   bool begins_step_{true};
 };
 

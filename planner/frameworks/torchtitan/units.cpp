@@ -104,6 +104,15 @@ void Units::sum_up(Unit& unit) {
   }
 }
 
+/// Source: _fsdp_param.py accumulate_unsharded_grad_if_needed.
+void Units::add_gradients(Unit& unit) {
+  for (Member& each : unit.members) {
+    if (each.gradient == Device::kNone || each.summed == Device::kNone) continue;
+    state_.clock().move(each.elements * (computed() + kReduced + kReduced));
+    device_.release(each.gradient);
+  }
+}
+
 /// Weights that tensor-parallel ranks hold alike get gradients of each rank's own tokens, or heads: they are
 /// summed as they are, before FSDP reduces them. Source: torchtitan 0.3.0 protocols/sharding.py;
 /// _fsdp_param.py unsharded_grad_data.

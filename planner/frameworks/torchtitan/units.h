@@ -58,6 +58,8 @@ class Units {
   void release(Unit& unit);
   /// Adds this backward's gradients to sums in the type of the reduction.
   void sum_up(Unit& unit);
+  /// Adds gradients to sums that are there; those of parameters without a sum stay as they are.
+  void add_gradients(Unit& unit);
   /// Reduces the gradients that are there.
   void reduce(Unit& unit);
   /// Waits for the reductions of all units of a chunk of layers, and frees their inputs.

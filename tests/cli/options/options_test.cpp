@@ -210,6 +210,8 @@ TEST(Options, APipelinesScheduleStandsBesideOtherSettings) {
   EXPECT_EQ(titan.loss_chunks, 0);
   EXPECT_EQ(parsed("plan --framework torchtitan --pipeline-schedule LoopedBFS").space.torchtitan.schedule,
             PipelineSchedule::looped_breadth_first);
+  EXPECT_EQ(parsed("plan --framework torchtitan --pipeline-schedule ZBVZeroBubble").space.torchtitan.schedule,
+            PipelineSchedule::zero_bubble_v);
   EXPECT_THROW(parsed(line + " --torchtitan pipeline_parallel_schedule=LoopedBFS"), InputError);
   EXPECT_THROW(parsed("plan --torchtitan pipeline_parallel_schedule=LoopedBFS --pipeline-schedule GPipe"),
                InputError);

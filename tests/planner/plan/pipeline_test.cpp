@@ -114,6 +114,53 @@ TEST(StepSchedules, InterleavedOneForwardOneBackward) {
             "F0.0 F1.0 F0.1 F1.1 B0.1 B1.1 R1 B0.0 B1.0! R0!");
 }
 
+/// Passes with the parts of the model that they run, "F0.1" for part 0 and micro-batch 1, as torchtitan's
+/// actions were recorded: I and W are the parts of a backward in two parts. Losses are left out.
+std::string part_passes(const TorchPipeline& of, std::int64_t stage, bool is_v) {
+  std::string text;
+  for (const Round& round : torch_looped(stage, of).rounds)
+    for (const Slot& slot : round.slots) {
+      const std::int64_t part = slot.tape == 0 ? stage : is_v ? 2 * of.stages - 1 - stage : of.stages + stage;
+      const std::map<Kind, std::string> names{{Kind::forward, "F"},
+                                              {Kind::backward, "B"},
+                                              {Kind::input_gradient, "I"},
+                                              {Kind::weight_gradient, "W"},
+                                              {Kind::reduce, "R"}};
+      const auto name = names.find(slot.kind);
+      if (name == names.end()) continue;
+      text += (text.empty() ? "" : " ") + name->second + std::to_string(part);
+      if (slot.kind != Kind::reduce) text += "." + std::to_string(slot.micro_batch);
+    }
+  return text;
+}
+
+TEST(StepSchedules, BackwardsInTwoPartsRunAsTorchtitansDo) {
+  using Order = TorchPipeline::Order;
+  const TorchPipeline zero_bubble{.stages = 2, .micro_batches = 8, .order = Order::zero_bubble_v};
+  EXPECT_EQ(part_passes(zero_bubble, 0, true),
+            "F0.0 F0.1 F0.2 F3.0 I3.0 W3.0 F3.1 I3.1 W3.1 F0.3 I0.0 W0.0 F3.2 I3.2 W3.2 F0.4 I0.1 W0.1 F3.3 "
+            "I3.3 W3.3 F0.5 I0.2 W0.2 F3.4 I3.4 W3.4 F0.6 I0.3 W0.3 F3.5 I3.5 W3.5 F0.7 I0.4 W0.4 F3.6 I3.6 "
+            "W3.6 I0.5 W0.5 F3.7 I3.7 W3.7 R3 I0.6 W0.6 I0.7 W0.7 R0");
+  const TorchPipeline dual{.stages = 2, .micro_batches = 8, .order = Order::dual_pipe_v};
+  EXPECT_EQ(part_passes(dual, 0, true),
+            "F0.0 F0.1 F0.2 F3.0 I3.0 W3.0 F3.1 F0.3 B3.1 F3.2 B0.0 F0.4 B3.2 F3.3 B0.1 F0.5 B3.3 F3.4 B0.2 "
+            "F0.6 B3.4 F3.5 B0.3 F0.7 B3.5 F3.6 B0.4 B3.6 F3.7 B0.5 B3.7 R3 I0.6 W0.6 I0.7 W0.7 R0");
+  const TorchPipeline interleaved{.stages = 2, .micro_batches = 8, .order = Order::interleaved_zero_bubble};
+  EXPECT_EQ(part_passes(interleaved, 1, false),
+            "F1.0 F1.1 F3.0 I3.0 F3.1 I3.1 W3.0 F1.2 I1.0 W3.1 F1.3 I1.1 W1.0 F3.2 I3.2 W1.1 F3.3 I3.3 W3.2 "
+            "F1.4 I1.2 W3.3 F1.5 I1.3 W1.2 F3.4 I3.4 W1.3 F3.5 I3.5 W3.4 F1.6 I1.4 W3.5 F1.7 I1.5 W1.4 F3.6 "
+            "I3.6 W1.5 F3.7 I3.7 W3.6 I1.6 W3.7 R3 I1.7 W1.6 W1.7 R1");
+  // A micro-batch whose backward is in two parts is one from its forward on; the last rank passes on to
+  // itself.
+  for (const Slot& slot : torch_looped(0, dual).rounds.front().slots)
+    if (slot.kind == Kind::forward) {
+      EXPECT_EQ(slot.is_split, slot.tape == 0 ? slot.micro_batch > 5 : slot.micro_batch == 0);
+    }
+  std::size_t local = 0;
+  for (const Slot& slot : torch_looped(1, zero_bubble).rounds.front().slots) local += slot.is_local ? 1U : 0U;
+  EXPECT_EQ(local, 16U);
+}
+
 /// The program of a rank that runs `schedule` by loads 0 (forward) and 1 (backward) and sends call 0.
 StepProgram program_of(const StepSchedule& schedule, std::int32_t stage, std::int32_t stages) {
   const Call call{.operation = Operation::send_recv, .group = Group::pipeline, .group_size = 2};
