@@ -41,7 +41,7 @@ void Recorder::name(Event& event, std::int32_t id) {
   TapePart& owner = part(block.part);
   const int last = static_cast<int>(parts_.size()) - 1;
   const bool is_before =
-      current_ == kModel ? block.part == last && !behind_layers_ : block.part == current_ - 1;
+      current_ == kModel ? block.part == last && (!behind_layers_ || weights_) : block.part == current_ - 1;
   std::int32_t& port = is_before ? owner.output : owner.gradient;
   const bool is_behind = current_ == kModel ? block.part == 0 && behind_layers_ : block.part == current_ + 1;
   if ((!is_before && !is_behind) || (port != -1 && port != block.number))

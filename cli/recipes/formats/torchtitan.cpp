@@ -2,6 +2,8 @@
 // Source: torchtitan 0.1.0 config_manager.py; 0.2.0 to 0.2.2 config/job_config.py, train.py,
 // models/*/__init__.py, distributed/pipeline_parallel.py, components/optimizer.py.
 
+#include "planner/question/torchtitan.h"
+
 #include <fmt/format.h>
 
 #include <array>
@@ -12,7 +14,6 @@
 #include "cli/base/values.h"
 #include "cli/recipes/recipe_table.h"
 #include "models/base/error.h"
-#include "planner/question/torchtitan.h"
 
 namespace zplan {
 
@@ -135,8 +136,7 @@ RecipeOptions above_one(const RecipePlace& place) {
 }
 
 bool loops(const RecipePlace& place) {
-  const auto schedule =
-      from_name<PipelineSchedule>(place.other("parallelism.pipeline_parallel_schedule"));
+  const auto schedule = from_name<PipelineSchedule>(place.other("parallelism.pipeline_parallel_schedule"));
   return schedule && takes_chunks(*schedule);
 }
 

@@ -161,7 +161,8 @@ TEST(StepSchedules, BackwardsInTwoPartsRunAsTorchtitansDo) {
   EXPECT_EQ(local, 16U);
 }
 
-/// The program of a rank that runs `schedule` by loads 0 (forward) and 1 (backward) and sends call 0.
+/// The program of a rank that runs `schedule` by loads 0 (forward), 1 (backward) and 2 (each part of a
+/// backward in two parts), and sends call 0.
 StepProgram program_of(const StepSchedule& schedule, std::int32_t stage, std::int32_t stages) {
   const Call call{.operation = Operation::send_recv, .group = Group::pipeline, .group_size = 2};
   const std::int32_t before = (stage + stages - 1) % stages, behind = (stage + 1) % stages;
@@ -172,13 +173,17 @@ StepProgram program_of(const StepSchedule& schedule, std::int32_t stage, std::in
     if (round.steady) clock.begin_repeated();
     for (const Slot& slot : round.slots) {
       Instant& there = received[{slot.micro_batch, slot.tape}];
+      if (slot.is_local) continue;
+      const std::int32_t next = slot.is_backwards ? before : behind, last = before + behind - next;
       switch (slot.kind) {
-        case Kind::receive_hidden: there = clock.receive(call, before, -1); break;
-        case Kind::receive_gradient: there = clock.receive(call, behind, -1); break;
-        case Kind::send_hidden: static_cast<void>(clock.send(call, behind, clock.computed(), -1)); break;
-        case Kind::send_gradient: static_cast<void>(clock.send(call, before, clock.computed(), -1)); break;
+        case Kind::receive_hidden: there = clock.receive(call, last, -1); break;
+        case Kind::receive_gradient: there = clock.receive(call, next, -1); break;
+        case Kind::send_hidden: static_cast<void>(clock.send(call, next, clock.computed(), -1)); break;
+        case Kind::send_gradient: static_cast<void>(clock.send(call, last, clock.computed(), -1)); break;
         case Kind::forward: clock.wait(there, Phase::forward), clock.compute(0); break;
         case Kind::backward: clock.wait(there, Phase::backward), clock.compute(1); break;
+        case Kind::input_gradient: clock.wait(there, Phase::backward), clock.compute(2); break;
+        case Kind::weight_gradient: clock.compute(2); break;
         default: break;
       }
     }
@@ -199,8 +204,9 @@ double time_of(const std::vector<StepProgram>& programs, const Durations<double>
 
 Durations<double> durations_of(double forward, double backward, double transfer) {
   Durations<double> takes{.calls = {transfer}, .memory_bytes_per_second = 1};
-  takes.loads.resize(2);
+  takes.loads.resize(3);
   takes.loads[0].products = forward, takes.loads[1].products = backward;
+  takes.loads[2].products = backward / 2;
   return takes;
 }
 
@@ -244,6 +250,27 @@ TEST(StagesInQueues, WaitLessWithChunksAsTheClosedFormSays) {
           EXPECT_DOUBLE_EQ(time_of(of, 0), static_cast<double>(micro_batches * chunks + stages - 1) * 3)
               << stages << " stages, " << chunks << " chunks, " << micro_batches << " micro-batches";
         }
+      }
+}
+
+// Where a forward and both parts of a backward take as long, (p − 1)·(F + I − W) is idle under zero-bubble
+// schedules (arXiv 2401.10241, table 2), (p − 1)·(F&B + B − 3·W) under DualPipeV (deepseek-ai/DualPipe), and
+// three times the former where backwards are whole.
+TEST(StagesInQueues, WaitLessWithBackwardsInTwoPartsAsTheClosedFormsSay) {
+  using Order = TorchPipeline::Order;
+  for (const auto& [order, idle] :
+       {std::pair(Order::interleaved, 3), std::pair(Order::interleaved_zero_bubble, 1),
+        std::pair(Order::zero_bubble_v, 1), std::pair(Order::dual_pipe_v, 2)})
+    for (const std::int64_t stages : {2, 3, 4, 8})
+      for (const std::int64_t micro_batches : {2 * stages, 8 * stages}) {
+        std::vector<StepProgram> programs;
+        for (std::int64_t i = 0; i < stages; ++i)
+          programs.push_back(
+              program_of(torch_looped(i, {.stages = stages, .micro_batches = micro_batches, .order = order}),
+                         static_cast<std::int32_t>(i), static_cast<std::int32_t>(stages)));
+        EXPECT_DOUBLE_EQ(time_of(programs, durations_of(1, 2, 0)),
+                         static_cast<double>(6 * micro_batches + (stages - 1) * idle))
+            << static_cast<int>(order) << ": " << stages << " stages, " << micro_batches << " micro-batches";
       }
 }
 
