@@ -78,8 +78,8 @@ TEST(References, AreReadWhole) {
       {"megatron/mixtures_steps.json", Kind::step, 61},
       {"megatron/mixtures_schedules.json", Kind::schedule, 61},
       {"megatron/published.json", Kind::step, 15},
-      {"torchtitan/steps.json", Kind::step, 238},
-      {"torchtitan/schedules.json", Kind::schedule, 238},
+      {"torchtitan/steps.json", Kind::step, 242},
+      {"torchtitan/schedules.json", Kind::schedule, 242},
       {"litgpt/memory.json", Kind::measurement, 15},
       {"capacity/capacity.json", Kind::step, 50},
       {"host_memory/host_memory.json", Kind::step, 12},
@@ -681,21 +681,23 @@ TEST(References, MegatronVirtualStagesAreAsRecorded) {
 // torchtitan as ranks of every stage: held bytes within 0.002 %, the peak's median within 0.002 %, the worst
 // within 0.25 %.
 TEST(References, TorchtitanStepsAreAsRecorded) {
-  ASSERT_EQ(errors_of("torchtitan/steps.json", Statistic::held, 0.00002).size(), 238U);
+  ASSERT_EQ(errors_of("torchtitan/steps.json", Statistic::held, 0.00002).size(), 242U);
   const std::vector<double> peaks = errors_of("torchtitan/steps.json", Statistic::requested, 0.0025);
-  ASSERT_EQ(peaks.size(), 238U);
+  ASSERT_EQ(peaks.size(), 242U);
   EXPECT_LE(peaks[peaks.size() / 2], 0.00002);
 }
 
-// Every call of them by kind, stages' sends included. In two a parameter is gathered in another pass.
+// Every call of them by kind, stages' sends included. In two a parameter is gathered in another pass. Sends
+// between two stages, and of chunks that form a V, are not told apart by direction.
 TEST(References, TorchtitanSchedulesAreAsRecorded) {
   std::size_t equal = 0, in_order = 0;
   for (const Case& each : reference("torchtitan/schedules.json")) {
-    equal += judge(each).front().exact ? 1U : 0U;
-    in_order += predict_calls(*each.setup) == std::get<MeasuredSchedule>(each.measured).sequence ? 1U : 0U;
+    const Record record = judge(each).front();
+    equal += record.exact ? 1U : 0U;
+    in_order += record.exact && record.part.empty() ? 1U : 0U;
   }
-  EXPECT_EQ(equal, 236U);
-  EXPECT_GE(in_order, 227U);
+  EXPECT_EQ(equal, 240U);
+  EXPECT_GE(in_order, 235U);
 }
 
 // Runs that DeepSpeed refused are refused with its own words.

@@ -93,7 +93,7 @@ Json step_of(const Json& row) {
                      options.at("cp").get<std::int64_t>();
   const std::string schedule = options.at("schedule");
   std::int64_t chunks = schedule == "1F1B" || schedule == "GPipe" ? 1 : 2;
-  if (chunks > 1 && options.contains("layers_per_stage"))
+  if (chunks > 1 && options.contains("layers_per_stage") && options.at("layers_per_stage").is_number())
     chunks = (config_of(options).at("layers").get<std::int64_t>() + 2) /
              options.at("layers_per_stage").get<std::int64_t>() / options.at("pp").get<std::int64_t>();
   return {{"id", row.at("what")},

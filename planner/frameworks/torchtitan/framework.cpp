@@ -201,8 +201,8 @@ void check_split_backward(const Strategy& s, Reasons& reasons) {
                     to_name(schedule)));
   if (s.torchtitan->resharding == Resharding::always)
     reasons.push_back(
-        fmt::format("under {} with fsdp_reshard_after_forward=always torch finds no parameter in the second "
-                    "part of a backward, and layers are not trained",
+        fmt::format("fsdp_reshard_after_forward=always is not planned under {}: of weights that a forward "
+                    "released before their backward torch loses the gradients",
                     to_name(schedule)));
 }
 
@@ -326,6 +326,24 @@ RunResult play_titan(const RunInputs& inputs, const std::optional<AllocatorOptio
   return Player<TitanRun>(inputs, allocator).play(steps, condensed);
 }
 
+/// Warns of what backwards in two parts do to training.
+Reasons split_backward_warnings(const Training&, const Strategy& s) {
+  Reasons warnings;
+  if (!s.torchtitan || s.layout.pipeline == 1 || !splits_backward(s.torchtitan->schedule)) return warnings;
+  const std::string_view schedule = to_name(s.torchtitan->schedule);
+  if (loses_last_gradients(*s.torchtitan))
+    warnings.push_back(fmt::format(
+        "under {} the loss in slices leaves the final norm {}: --torchtitan num_chunks=0", schedule,
+        skips_final_norm(*s.torchtitan, s.layout) ? "without gradients, so that it does not train"
+                                                  : "without the gradients of some micro-batches"));
+  if (s.checkpointing == Checkpointing::full)
+    warnings.push_back(
+        fmt::format("under {} full checkpointing runs a layer again for the gradient of each of its weights: "
+                    "--checkpointing none",
+                    schedule));
+  return warnings;
+}
+
 std::optional<std::string> titan_replication(const Plan& plan, const Question&) {
   if (plan.fits_device) return std::nullopt;
   return "the head's fp32 gradient and its reduction are whole while the loss runs in slices";
@@ -390,7 +408,7 @@ const FrameworkSpec& torchtitan_spec() {
                 "few measured runs of torchtitan were compared with its plans: ranges of memory and time are "
                 "those of other frameworks"};
           },
-      .strategy_warnings = nullptr,
+      .strategy_warnings = split_backward_warnings,
       .replication = titan_replication,
       .shard = titan::held_shard,
       .slices = [](const RankModel&, const Training&, const Strategy&) { return std::vector<Slice>{}; },

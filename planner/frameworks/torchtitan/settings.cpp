@@ -38,7 +38,9 @@ void add_parallelism(Settings& all, const Strategy& s, std::int64_t layers) {
   if (layout.pipeline == 1) return;
   add("pipeline_parallel_microbatch_size", s.micro_batch_size);
   const std::int64_t slots = layers + s.torchtitan->first_stage_less + s.torchtitan->last_stage_less;
-  if (layout.virtual_stages > 1)
+  // Schedules of several parts take two for each rank by themselves, whatever the number of layers is.
+  constexpr std::int64_t kOwnParts = 2;
+  if (layout.virtual_stages > kOwnParts)
     add("pipeline_parallel_layers_per_stage", divide_up(slots, layout.pipeline * layout.virtual_stages));
 }
 
