@@ -13,6 +13,7 @@
 #include "hardware_profiles/cluster.h"
 #include "planner/cost/queues.h"
 #include "planner/plan/plan_context.h"
+#include "planner/question/framework.h"
 #include "planner/sharding/megatron_model.h"
 #include "planner/step/step_schedule.h"
 #include "tests/planner/support.h"
@@ -118,7 +119,8 @@ TEST(StepSchedules, InterleavedOneForwardOneBackward) {
 /// actions were recorded: I and W are the parts of a backward in two parts. Losses are left out.
 std::string part_passes(const TorchPipeline& of, std::int64_t stage, bool is_v) {
   std::string text;
-  for (const Round& round : torch_looped(stage, of).rounds)
+  const StepSchedule schedule = torch_looped(stage, of);
+  for (const Round& round : schedule.rounds)
     for (const Slot& slot : round.slots) {
       const std::int64_t part = slot.tape == 0 ? stage : is_v ? 2 * of.stages - 1 - stage : of.stages + stage;
       const std::map<Kind, std::string> names{{Kind::forward, "F"},
@@ -152,12 +154,13 @@ TEST(StepSchedules, BackwardsInTwoPartsRunAsTorchtitansDo) {
             "I3.6 W1.5 F3.7 I3.7 W3.6 I1.6 W3.7 R3 I1.7 W1.6 W1.7 R1");
   // A micro-batch whose backward is in two parts is one from its forward on; the last rank passes on to
   // itself.
-  for (const Slot& slot : torch_looped(0, dual).rounds.front().slots)
+  const StepSchedule first = torch_looped(0, dual), last = torch_looped(1, zero_bubble);
+  for (const Slot& slot : first.rounds.front().slots)
     if (slot.kind == Kind::forward) {
       EXPECT_EQ(slot.is_split, slot.tape == 0 ? slot.micro_batch > 5 : slot.micro_batch == 0);
     }
   std::size_t local = 0;
-  for (const Slot& slot : torch_looped(1, zero_bubble).rounds.front().slots) local += slot.is_local ? 1U : 0U;
+  for (const Slot& slot : last.rounds.front().slots) local += slot.is_local ? 1U : 0U;
   EXPECT_EQ(local, 16U);
 }
 
@@ -561,6 +564,67 @@ TEST_F(Interleaved, GroupsThatAreAlikeAreWrittenOnce) {
   const std::vector<double> once = through(folded), all = through(whole);
   for (std::size_t i = 0; i < once.size(); ++i) EXPECT_NEAR(once[i], all[i], 1e-9 * all[i]) << "stage " << i;
 }
+
+/// torchtitan's pipeline of two stages, whose backwards are in two parts.
+class BackwardsInTwoParts : public ::testing::TestWithParam<PipelineSchedule> {
+ protected:
+  static constexpr std::int64_t kStages = 2;
+
+  BackwardsInTwoParts() {
+    training_.sequence_length = 64;
+    strategy_.zero_stage = 3;
+    strategy_.layout = {.shard = 2, .pipeline = kStages, .virtual_stages = 2};
+    strategy_.gradient_accumulation_steps = 8;
+    strategy_.torchtitan = TitanOptions{.attention = TitanAttention::varlen, .schedule = GetParam()};
+  }
+  [[nodiscard]] RankRun stage(std::int64_t which) const {
+    return {model_, training_, strategy_, RankRun::target_of(roomy_cluster(4)), RankClass{.stage = which}};
+  }
+  [[nodiscard]] Reasons warnings() const {
+    return spec(Framework::torchtitan).strategy_warnings(training_, strategy_);
+  }
+
+  Model model_ = tiny_llama(
+      {{"hidden", 64}, {"ffn", 128}, {"layers", 6}, {"heads", 4}, {"kv", 2}, {"vocab", 512}, {"tie", false}});
+  Training training_ = with_framework({}, Framework::torchtitan);
+  Strategy strategy_;
+};
+
+TEST_P(BackwardsInTwoParts, NeedTheSameWhetherTapesAreCondensedOrNot) {
+  for (const Checkpointing checkpointing : {Checkpointing::none, Checkpointing::full})
+    for (const std::int64_t slices : {0, 8})
+      for (std::int64_t i = 0; i < kStages; ++i) {
+        strategy_.checkpointing = checkpointing, strategy_.torchtitan->loss_chunks = slices;
+        const RankRun run = stage(i);
+        const RunInputs inputs = run.inputs();
+        const RunResult whole = simulate_live_from_whole_tape(inputs), condensed = simulate_live(inputs);
+        EXPECT_EQ(condensed.peak_allocated, whole.peak_allocated) << "stage " << i;
+        EXPECT_EQ(condensed.left, whole.left);
+        EXPECT_EQ(condensed.program.events.size(), whole.program.events.size());
+        EXPECT_EQ(condensed.calls, whole.calls);
+      }
+}
+
+// The loss in slices releases the norm before the first part of a backward looks for it.
+TEST_P(BackwardsInTwoParts, LeaveTheFinalNormOutWithTheLossInSlices) {
+  const std::int64_t last = is_v_shaped(GetParam()) ? 0 : kStages - 1;
+  const Elements in_slices = stage(last).shard().optimizer_elements;
+  strategy_.torchtitan->loss_chunks = 0;
+  const Elements lost = stage(last).shard().optimizer_elements - in_slices;
+  EXPECT_EQ(lost.value, GetParam() == PipelineSchedule::dual_pipe_v ? 0 : 64 / 2);
+}
+
+TEST_P(BackwardsInTwoParts, WarnOfWhatTheyChange) {
+  EXPECT_EQ(warnings().size(), 2U);
+  strategy_.checkpointing = Checkpointing::none;
+  EXPECT_EQ(warnings().size(), 1U);
+  strategy_.torchtitan->loss_chunks = 0;
+  EXPECT_EQ(warnings().size(), 0U);
+}
+
+INSTANTIATE_TEST_SUITE_P(OfTorchtitan, BackwardsInTwoParts,
+                         ::testing::Values(PipelineSchedule::interleaved_zero_bubble,
+                                           PipelineSchedule::zero_bubble_v, PipelineSchedule::dual_pipe_v));
 
 }  // namespace
 }  // namespace zplan::testing
