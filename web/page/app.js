@@ -3,7 +3,9 @@
 import { announce, copy, download, h, icon, show } from "./dom.js";
 import { Engine, Superseded } from "./engine.js";
 import { Form } from "./form.js";
-import { planOf, showAnswer } from "./answer.js";
+import { available, planOf, showAnswer } from "./answer.js";
+import { SUBJECTS, bar } from "./charts.js";
+import { gib, seconds } from "./format.js";
 import { showComparison } from "./compare.js";
 import { BadInput } from "./input.js";
 import { commandOf, copyOf, emptyState, filesOf, linkOf, makeScenario, nameOf, optionsOf, readLink, splitCommand, wordsOf } from "./scenario.js";
@@ -107,6 +109,7 @@ function update() {
   render();
   keepLink();
   const scenario = current();
+  if (!scenario) planExamples();
   if (scenario) glance(scenario);
   if (scenario) plan(scenario, "current").then(() => current() === scenario && (answerOf(scenario) ? render() : update()));
   if (state.view === "compare") for (const each of state.scenarios) if (each !== scenario && each.compared && !answerOf(each)) plan(each, null).then(render);
@@ -211,6 +214,30 @@ function renderScenarios() {
   show(button, icon("compare"), t("Compare (%1)", compared));
 }
 
+/** What an example ends in: its bar of memory and its verdict, once they are known. */
+function exampleFound(options) {
+  const report = answerOf(makeScenario(options))?.report;
+  if (!report) return h("span", { class: "found is-waiting" }, h("span", { class: "line" }));
+  const [plan] = report.plans;
+  return h("span", { class: "found" },
+    bar(plan, SUBJECTS.memory, Math.max(plan.memory.required, available(report)), available(report)),
+    h("span", { class: plan.fits ? "good" : "bad" }, icon(plan.fits ? "fits" : "short"), plan.id),
+    h("span", {}, t("{} of {} GiB", gib(plan.memory.required), gib(available(report))), t(", {} a step", seconds(plan.time.step))));
+}
+
+let isPlanningExamples = false;
+/** Plans the examples one after the other, as long as there is nothing else to plan. */
+async function planExamples() {
+  if (isPlanningExamples) return;
+  isPlanningExamples = true;
+  for (const [, options] of EXAMPLES) {
+    if (current()) break;
+    await plan(makeScenario(options), null);
+    if (!current()) showStart();
+  }
+  isPlanningExamples = false;
+}
+
 function showStart() {
   document.title = "zplan";
   showProblem(null, false);
@@ -220,7 +247,7 @@ function showStart() {
     h("h1", {}, t("What do you want to train?")),
     h("p", { class: "quiet" }, t("zplan plans memory, traffic and time of training a language model before it runs. Everything is computed in this page; nothing is sent anywhere.")),
     h("h2", {}, t("Take an example:")),
-    h("div", { class: "examples" }, EXAMPLES.map(([text, options]) => h("button", { type: "button", class: "example", onclick: () => take(options) }, h("strong", {}, t(text)), h("code", {}, commandOf(wordsOf(makeScenario(options))).replaceAll("-", "\u2011"))))),
+    h("div", { class: "examples" }, EXAMPLES.map(([text, options]) => h("button", { type: "button", class: "example", "data-key": `example-${options.model}-${options.gpus}`, onclick: () => take(options) }, h("strong", {}, t(text)), h("code", {}, commandOf(wordsOf(makeScenario(options))).replaceAll("-", "\u2011")), exampleFound(options)))),
     h("p", { class: "quiet" }, t("Or drop a config.json, a trainer's recipe, a ds_config or a .zplan file anywhere on this page."))));
 }
 

@@ -88,8 +88,9 @@ export function showComparison(parent, entries, state, actions) {
     h("section", { class: "card", "aria-labelledby": "figures" },
       h("div", { class: "head" }, h("h2", { id: "figures" }, t("Figures")),
         h("label", { class: "check" }, h("input", { type: "checkbox", "data-key": "differences", checked: state.differencesOnly, onchange: actions.toggleDifferences }), t("Differences only"))),
+      h("p", { class: "quiet" }, t("* the best of the line; ± the difference from the baseline")),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": t("Comparison") }, h("table", { class: "comparison" },
-        h("caption", {}, t("* the best of the line; ± the difference from the baseline")),
+        h("caption", { class: "hidden" }, t("Comparison")),
         h("thead", {}, h("tr", {}, h("td", {}), shown.map(({ scenario, index }, i) => h("th", { scope: "col" }, h("button", { type: "button", class: "name", "data-key": `column-${index}`, onclick: () => actions.open(index) }, nameOf(scenario)),
           i === base ? h("span", { class: "tag" }, t("baseline")) : h("button", { type: "button", class: "quiet", "data-key": `base-${index}`, onclick: () => actions.baseline(index) }, t("as baseline")))))),
         h("tbody", {}, LINES.map(([name, line]) => tableLine(name, line, shown, base, state.differencesOnly)))))));

@@ -10,13 +10,13 @@ import { t } from "./words.js";
 const SECTIONS = [
   ["Model", ["model", "recipe", "ds-config"]],
   ["GPUs", ["gpu", "instance", "gpus", "nodes", "mem"]],
-  ["Training", ["method", "lora-rank", "quantization", "framework", "trainer", "tp", "pp"]],
+  ["Training", ["method", "lora-rank", "quantization", "framework", "trainer", "tp", "pp", "ep"]],
   ["Batch", ["seq", "micro-batch", "grad-accum", "global-batch"]],
 ];
 /** Shown only where they are set: a file that was dropped, or a link has them. */
 const ONLY_WHERE_SET = new Set(["recipe", "ds-config", "instance"]);
 /** Widths in sixths of the form. */
-const WIDTHS = { gpus: 2, nodes: 2, mem: 2, "lora-rank": 3, quantization: 3, framework: 3, trainer: 3, tp: 3, pp: 3, seq: 3, "micro-batch": 3, "grad-accum": 3, "global-batch": 3 };
+const WIDTHS = { gpus: 2, nodes: 2, mem: 2, "lora-rank": 3, quantization: 3, framework: 3, trainer: 3, tp: 3, pp: 3, ep: 3, seq: 3, "micro-batch": 3, "grad-accum": 3, "global-batch": 3 };
 const LEFT_OUT = new Set(["hub", "offline"]);
 /** True of a list of names; one of numbers is suggested as a whole. */
 const isNamesList = (spec) => spec.type !== "integer" && (spec.list || spec.value.startsWith("LIST"));
@@ -32,6 +32,7 @@ function used(name, report) {
     case "global-batch": return String(plan.strategy.global_batch_size);
     case "tp": return String(plan.strategy.tensor_parallel);
     case "pp": return String(plan.strategy.pipeline_parallel ?? "");
+    case "ep": return String(plan.strategy.expert_parallel ?? "");
     case "nodes": return String(report.cluster.nodes);
     case "gpus": return String(report.cluster.gpus);
     case "gpu": return report.cluster.gpu;
@@ -212,12 +213,18 @@ export class Form {
     });
   }
 
+  /** True where a degree of expert parallelism has something to divide. */
+  #mayHaveExperts() {
+    const model = this.#report?.model;
+    return Boolean(model) && model.active_parameters < model.parameters;
+  }
+
   /** Shows the fields that apply or are set; of those behind "More options", what the search looks for. */
   #arrange() {
     for (const [name, { spec, element, isMain, words }] of this.#fields) {
       const isSet = this.#scenario.options.has(name);
       const isFound = isMain || this.#filter.split(/\s+/).every((word) => words.includes(word));
-      element.hidden = !isSet && (ONLY_WHERE_SET.has(name) || !isFound || !this.#applies(spec));
+      element.hidden = !isSet && (ONLY_WHERE_SET.has(name) || name === "ep" && !this.#mayHaveExperts() || !isFound || !this.#applies(spec));
       element.classList.toggle("is-set", isSet && !isMain);
     }
     let isAny = false;

@@ -45,10 +45,14 @@ export function setLanguage(chosen) {
   }
 }
 
+/** Keeps a line from breaking between a figure and its unit, or at a times sign. */
+const unbroken = (text) => text.replace(/(?<=\d) (?=(?:[kMGT]i?B|[BMT%]|s|ms|µs|min|h|tokens)(?!\w))|(?<=\d) (?=×)|(?<=×) (?=[\d{])/g, "\u00a0");
+
 /** Returns the text with {} or %1, %2 replaced by the values. */
 export function t(text, ...values) {
+  if (values.length === 0) return texts[text] ?? text;
   let next = 0;
-  return (texts[text] ?? text).replace(/\{\}|%(\d+)/g, (_, place) => String(values[place ? place - 1 : next++] ?? ""));
+  return unbroken((texts[text] ?? text).replace(/\{\}|%(\d+)/g, (_, place) => String(values[place ? place - 1 : next++] ?? "")));
 }
 
 /** Returns a sentence of the engine in the reader's language; null where it has no translation. */
