@@ -30,7 +30,8 @@ from firefox import Firefox
 QUESTION = "#model=8B&gpus=8&gpu=H100-SXM-80GB"
 COMPARISON = "#model=8B&gpus=5&mem=44;model=8B&gpus=8&gpu=H100-SXM-80GB&.name=rented;model=8B&gpus=3&mem=44&method=lora;.baseline=1&.view=compare"
 COMPARED = "document.querySelectorAll('.comparison thead th').length === 3"
-READY = "document.querySelector('#answer').getAttribute('aria-busy') === 'false' && document.querySelector('#verdict, .comparison') !== null"
+SETTLED = "document.querySelector('#answer').getAttribute('aria-busy') === 'false'"
+READY = f"{SETTLED} && document.querySelector('#verdict, .comparison') !== null"
 FIRST_ANSWER, CHANGED_OPTION = 2.0, 0.3  # seconds
 
 
@@ -233,19 +234,20 @@ def check_broken(checks, browser, base):
         return
     broken = json.loads(subprocess.run([node, os.path.join(os.path.dirname(os.path.abspath(__file__)), "broken_inputs.mjs")], check=True, capture_output=True, text=True).stdout)
     page = opened(checks, browser, base + QUESTION)
-    settled = "document.querySelector('#answer').getAttribute('aria-busy') === 'false'"
-    sentence = """[...document.querySelectorAll('#toast.is-shown, #problem:not([hidden]), #verdict, .empty, .start h1')].map((each) => each.innerText.trim()).find((each) => each !== '') ?? ''"""
+    sentence = """[...document.querySelectorAll('#toast.is-shown, #problem:not([hidden]), #verdict, .empty')].map((each) => each.innerText.trim()).find((each) => each !== '') ?? ''"""
     wrong, opened_ones = [], 0
     for each in [*broken["links"], *broken["files"]]:
         # The address of the case before may still be about to change.
         page.evaluate("location.hash = '#'; dispatchEvent(new HashChangeEvent('hashchange')); document.querySelector('#toast').className = ''")
-        wait_for(page, f"{settled} && document.querySelector('.start') !== null")
+        wait_for(page, f"{SETTLED} && document.querySelector('.start') !== null")
         if isinstance(each, str):
             page.evaluate("(hash) => { location.hash = hash; }", each)
         else:
             page.set_input_files("#file", {"name": each["name"], "mimeType": "text/plain", "buffer": base64.b64decode(each["base64"])})
         page.wait_for_timeout(60)
-        wait_for(page, f"{settled} && ({sentence}) !== ''")
+        # A link without a word is the start page.
+        is_nothing = isinstance(each, str) and re.fullmatch(r"#[;&]*", each)
+        wait_for(page, f"{SETTLED} && ({sentence}) !== ''" if not is_nothing else SETTLED)
         said = page.evaluate(sentence)
         opened_ones += 1
         if re.search(r"RuntimeError|undefined|\[object", said):
@@ -289,26 +291,33 @@ VIEWS = {"start": "", "plan": QUESTION, "short": "#model=70B&gpus=2&gpu=RTX-3090
 
 
 def visit(checks, browser, base, axe, pictures):
-    for name, link in VIEWS.items():
-        for width, height in ((390, 844), (1280, 900), (1920, 1080)):
-            for theme in ("light", "dark"):
-                page = checks.listen(browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme).new_page())
-                page.goto(base + link)
-                wait_for(page, "document.querySelector('#answer').getAttribute('aria-busy') === 'false'")
-                if name == "compare":
-                    wait_for(page, COMPARED)
-                page.wait_for_timeout(300)
-                wide = page.evaluate("document.documentElement.scrollWidth")
-                if wide > width:
-                    checks.that(False, f"{name} at {width} px is {wide} px wide")
-                if pictures:
-                    page.screenshot(path=os.path.join(pictures, f"{name}-{width}-{theme}.png"), full_page=True)
-                if axe and width != 1920:
-                    page.evaluate(axe)
-                    found = page.evaluate("axe.run().then(({violations}) => violations.map((each) => `${each.impact}: ${each.id}: ${each.nodes[0].html.slice(0, 120)}`))")
-                    serious = [each for each in found if each.startswith(("serious", "critical"))]
-                    checks.that(not serious, f"axe, {name} at {width} px, {theme}: {'; '.join(found) or 'nothing'}")
-                page.context.close()
+    for language, views in (("en-US", VIEWS), ("zh-CN", {name: VIEWS[name] for name in ("start", "plan", "compare")})):
+        for name, link in views.items():
+            for width, height in ((390, 844), (1280, 900), (1920, 1080)):
+                for theme in ("light", "dark"):
+                    look(checks, browser, base, axe, pictures, name=name, link=link, width=width, height=height, theme=theme, language=language)
+
+
+def look(checks, browser, base, axe, pictures, *, name, link, width, height, theme, language):
+    page = checks.listen(browser.new_context(viewport={"width": width, "height": height}, color_scheme=theme, locale=language).new_page())
+    page.goto(base + link)
+    wait_for(page, SETTLED)
+    if name == "compare":
+        wait_for(page, COMPARED)
+    if name == "start":
+        wait_for(page, "document.querySelectorAll('.example .bar').length === 3")
+    page.wait_for_timeout(300)
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    if wide > width:
+        checks.that(False, f"{name} at {width} px is {wide} px wide")
+    if pictures:
+        page.screenshot(path=os.path.join(pictures, f"{name}-{width}-{theme}-{language[:2]}.png"), full_page=True)
+    if axe and width != 1920:
+        page.evaluate(axe)
+        found = page.evaluate("axe.run().then(({violations}) => violations.map((each) => `${each.impact}: ${each.id}: ${each.nodes[0].html.slice(0, 120)}`))")
+        serious = [each for each in found if each.startswith(("serious", "critical"))]
+        checks.that(not serious, f"axe, {name} at {width} px, {theme}, {language}: {'; '.join(found) or 'nothing'}")
+    page.context.close()
 
 
 def main():

@@ -151,8 +151,8 @@ const smallTable = (caption, heads, rows, left = 1) => h("div", { class: "scroll
 function curveCard(report, plan) {
   if (plan.memory.timeline.length === 0) return null;
   const place = h("div", { class: "drawing" });
-  new ResizeObserver(([{ contentRect }]) => contentRect.width > 0 && show(place, curve(plan, available(report), Math.floor(contentRect.width)))).observe(place);
-  return h("section", { class: "card", "aria-labelledby": "over-the-step" },
+  new ResizeObserver(([{ contentRect: { width, height } }]) => width > 0 && show(place, curve(plan, available(report), Math.floor(width), Math.floor(height)))).observe(place);
+  return h("section", { class: "card drawn-card", "aria-labelledby": "over-the-step" },
     h("h2", { id: "over-the-step" }, t("Memory over the step"), " ", h("span", { class: "of" }, plan.id)),
     place,
     h("p", { class: "quiet" }, t("What PyTorch's allocator has handed out. CUDA's context, NCCL's buffers and what the allocator cannot use come on top: {} GiB are needed.", gib(plan.memory.required))),

@@ -84,7 +84,7 @@ export const legend = (subject, plans) => {
 // ---- memory over the step
 
 const PHASES = { forward: "forward", loss: "loss", backward: "backward", step: "optimizer step", initialisation: "initialisation" };
-const LEFT = 44, RIGHT = 8, TOP = 22, BOTTOM = 26, HEIGHT = 250;
+const LEFT = 44, RIGHT = 8, TOP = 22, BOTTOM = 26, LEAST_HEIGHT = 250;
 
 const placeOf = (moment) => (moment.layer === undefined ? t(moment.at) : `${t(moment.at)} ${moment.layer}`);
 
@@ -104,19 +104,19 @@ function stepOf(top) {
   return step;
 }
 
-/** Memory that PyTorch's allocator has handed out, by moment of the step, in a drawing as wide as `width` pixels. */
-export function curve(plan, available, width) {
+/** Memory that PyTorch's allocator has handed out, by moment of the step, in a drawing of `width` by `height` pixels, or higher. */
+export function curve(plan, available, width, height) {
   const timeline = plan.memory.timeline;
   const bytes = (each) => each.bytes;
   const worst = timeline.reduce((a, b) => (bytes(b) > bytes(a) ? b : a));
   const showsLimit = available < 1.8 * worst.bytes;
   const top = 1.12 * Math.max(worst.bytes, showsLimit ? available : 0);
-  const inner = width - LEFT - RIGHT;
+  const inner = width - LEFT - RIGHT, tall = Math.max(LEAST_HEIGHT, height - TOP - BOTTOM);
   const x = (i) => LEFT + (inner * i) / timeline.length;
-  const y = (value) => TOP + HEIGHT * (1 - value / top);
-  const bottom = TOP + HEIGHT;
+  const y = (value) => TOP + tall * (1 - value / top);
+  const bottom = TOP + tall;
   const shapes = phasesOf(timeline).flatMap(({ phase, from, until }, i) => [
-    i % 2 === 0 && s("rect", { class: "band", x: x(from), y: TOP, width: x(until) - x(from), height: HEIGHT }),
+    i % 2 === 0 && s("rect", { class: "band", x: x(from), y: TOP, width: x(until) - x(from), height: tall }),
     x(until) - x(from) > 60 && s("text", { class: "axis", x: (x(from) + x(until)) / 2, y: bottom + 18, "text-anchor": "middle" }, t(PHASES[phase] ?? phase)),
   ]);
   const grid = stepOf(top / GIB);
