@@ -8,6 +8,7 @@ import argparse
 import base64
 import functools
 import http.server
+import importlib.util
 import json
 import os
 import re
@@ -324,16 +325,21 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("folder")
     arguments.add_argument("--pictures")
-    arguments.add_argument("--axe")
+    arguments.add_argument("--axe", help="axe.min.js [of the package axe-playwright-python]")
     given = arguments.parse_args()
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         print("Chromium is not there: apt-get install chromium")
         return 77
     axe = None
+    packaged = importlib.util.find_spec("axe_playwright_python")
+    if given.axe is None and packaged:
+        given.axe = os.path.join(packaged.submodule_search_locations[0], "axe.min.js")
     if given.axe:
         with open(given.axe, encoding="utf-8") as file:
             axe = file.read()
+    else:
+        print("axe is not there, so nothing looks for faults of accessibility: pip install axe-playwright-python")
     if given.pictures:
         os.makedirs(given.pictures, exist_ok=True)
     checks = Checks()
