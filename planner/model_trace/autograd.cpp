@@ -43,9 +43,37 @@ bool runs_later(const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) 
   return a->sequence < b->sequence;
 }
 
-void push(std::vector<std::shared_ptr<Node>>& ready, std::shared_ptr<Node> node) {
-  ready.push_back(std::move(node));
-  std::push_heap(ready.begin(), ready.end(), runs_later);
+using Ready = std::vector<std::shared_ptr<Node>>;
+
+/// Puts a node at `hole`, or further up as long as the one above runs later.
+void sift_up(Ready& ready, std::size_t hole, std::shared_ptr<Node> node) {
+  for (; hole > 0 && runs_later(ready[(hole - 1) / 2], node); hole = (hole - 1) / 2)
+    ready[hole] = std::move(ready[(hole - 1) / 2]);
+  ready[hole] = std::move(node);
+}
+
+/// The heap is that of libstdc++'s priority_queue, with which PyTorch is built: leaves are all equal, so
+/// which of their gradients comes first follows from how the heap is kept, and other C++ libraries keep it
+/// otherwise. Source: torch/csrc/autograd/engine.h ReadyQueue.
+void push(Ready& ready, std::shared_ptr<Node> node) {
+  ready.emplace_back();
+  sift_up(ready, ready.size() - 1, std::move(node));
+}
+
+/// Takes the first node. Its place goes down to the heap's end, and what stood last comes up from there.
+std::shared_ptr<Node> pop(Ready& ready) {
+  std::shared_ptr<Node> first = std::move(ready.front());
+  std::shared_ptr<Node> last = ready.size() > 1 ? std::move(ready.back()) : nullptr;
+  ready.pop_back();
+  if (ready.empty()) return first;
+  std::size_t hole = 0;
+  for (std::size_t below = 2; below <= ready.size(); below = 2 * hole + 2) {
+    if (below == ready.size() || runs_later(ready[below], ready[below - 1])) --below;
+    ready[hole] = std::move(ready[below]);
+    hole = below;
+  }
+  sift_up(ready, hole, std::move(last));
+  return first;
 }
 
 }  // namespace
@@ -417,9 +445,7 @@ void Autograd::run_graph(const std::vector<std::shared_ptr<Node>>& roots) {
   std::vector<std::shared_ptr<Node>> ready;
   for (const std::shared_ptr<Node>& each : roots) push(ready, each);
   while (!ready.empty()) {
-    std::pop_heap(ready.begin(), ready.end(), runs_later);
-    const std::shared_ptr<Node> next = std::move(ready.back());
-    ready.pop_back();
+    const std::shared_ptr<Node> next = pop(ready);
     run(*next, ready);
   }
   if (hooks && !outer) hooks->leave_part();
