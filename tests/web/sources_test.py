@@ -101,17 +101,21 @@ LACKING = (r"std::format\b", r"std::views::", r"std::ranges::views::", r"std::jt
            r"std::async\((?!std::launch)")
 
 
-# Functions that C libraries round otherwise in many cases. pow, exp, log and their kin are equal in those of GNU and of emscripten; what is rounded
-# to a whole number may stand.
-ROUNDED_OTHERWISE = r"std::(hypot|[lt]gamma|sinh?|cosh?|tanh?|a(?:sin|cos|tan)h?|atan2)\("
+# What C and C++ libraries do differently. pow, exp, log and their kin are equal in those of GNU and of emscripten; what is rounded to a whole number
+# may stand. Heaps are kept differently, so equal elements leave them in another order.
+DIFFERING = {
+    r"std::(hypot|[lt]gamma|sinh?|cosh?|tanh?|a(?:sin|cos|tan)h?|atan2)\(": "whose last digit differs",
+    r"std::((?:ranges::)?(?:push|pop|make|sort)_heap|priority_queue|(?:ranges::)?nth_element)\b": "where the order of equal elements differs",
+}
 
 
-def check_rounding():
+def check_differing():
     for path in cpp_files():
-        shown = os.path.relpath(path, ROOT)
-        found = re.search(ROUNDED_OTHERWISE, re.sub(r"//.*", "", text_of(path)))
-        if found and not shown.startswith("planner/calibration/"):
-            problems.append(f"{shown}: {found.group()[:-1]}, whose last digit differs between the page and the command line")
+        shown, text = os.path.relpath(path, ROOT), re.sub(r"//.*", "", text_of(path))
+        if shown.startswith("planner/calibration/"):
+            continue
+        for pattern, what in DIFFERING.items():
+            problems.extend(f"{shown}: {found}, {what} between the page and the command line" for found in sorted(set(re.findall(pattern, text))))
 
 
 def check_shims():
@@ -124,7 +128,7 @@ def check_shims():
             problems.append(f"{os.path.relpath(path, ROOT)}: std::ranges::{called}, which web/engine/shims.h lacks")
 
 
-for check in (check_scripts_parse, check_texts_are_translated, check_sentences_are_the_engines, check_policy, check_modules_are_preloaded, check_rounding, check_shims):
+for check in (check_scripts_parse, check_texts_are_translated, check_sentences_are_the_engines, check_policy, check_modules_are_preloaded, check_differing, check_shims):
     check()
 print("\n".join(problems))
 sys.exit(1 if problems else 0)
