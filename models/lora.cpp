@@ -27,11 +27,18 @@ bool is_gate_up(const Tensor& stack) { return stack.name.ends_with("gate_up_proj
 /// The module's path: the tensor's without ".weight", or without the tensor's own name in a stack of experts.
 std::string module_path(const Tensor& tensor) { return tensor.name.substr(0, tensor.name.rfind('.')); }
 
+/// True if the tensor is a stack of experts' weights that a module of its own has, as Megatron-Core's
+/// TEGroupedLinear: it is targeted by that module's name.
+bool is_grouped_module(const Tensor& tensor) {
+  return tensor.role == TensorRole::expert && tensor.name.ends_with("." + tensor.module + ".weight");
+}
+
 /// Names by which the weight is targeted, all of which must be given; none where peft cannot adapt it: it
 /// turns targets into stacked expert tensors of some architectures, of others experts and router are out of
 /// reach.
 Names target_names(const Tensor& tensor, const ExpertModules& experts) {
   if (!tensor.linear) return {};
+  if (is_grouped_module(tensor)) return {tensor.module};
   const Names down{std::string(experts.down)}, gate_up{std::string(experts.gate), std::string(experts.up)};
   const bool reaches = !experts.down.empty();
   if (tensor.role == TensorRole::expert) return !reaches ? Names{} : is_gate_up(tensor) ? gate_up : down;
@@ -48,7 +55,7 @@ bool targets_module(const std::string& target, const std::string& path) {
 
 bool matches(const Tensor& tensor, const std::string& name, const Names& targets) {
   const std::string path = module_path(tensor);
-  const bool stacked = tensor.role == TensorRole::expert;
+  const bool stacked = tensor.role == TensorRole::expert && !is_grouped_module(tensor);
   const std::string whole = stacked ? path + "." + name : path;
   return std::any_of(targets.begin(), targets.end(),
                      [&](const std::string& target) { return targets_module(target, whole); });

@@ -38,42 +38,6 @@ Tensor scatter(Program& p, const Tensor& x, TensorCall call) {
   return own;
 }
 
-void cast_operand(Program& p, std::int64_t elements) {
-  if (product_type(p) != DType::uint8) return;
-  constexpr std::int64_t kRead = 2, kWritten = 2;
-  Load& load = p.torch.recorder().load();
-  load.moved += Bytes(kRead + kWritten) * elements;
-  ++load.kernels;
-}
-
-void multiply(Program& p, std::int64_t in, std::int64_t out) {
-  cast_operand(p, p.sizes.tokens() * in);
-  p.torch.compute(product_of(p.sizes.tokens(), in, out, product_type(p)));
-}
-
-Tensor reduce_input_gradient(Program& p, Tensor gradient) {
-  if (divides_tokens(p)) {
-    gradient = scatter(p, gradient, TensorCall::scattered_gradients);
-    p.torch.recorder().await(TensorCall::gathered_again);
-  } else if (divides_tensors(p)) {
-    p.torch.recorder().communicate(TensorCall::reduced_gradients, gradient.bytes());
-  }
-  return gradient;
-}
-void await_input_gradient(Program& p) {
-  if (divides_tensors(p))
-    p.torch.recorder().await(divides_tokens(p) ? TensorCall::scattered_gradients
-                                               : TensorCall::reduced_gradients);
-}
-
-Tensor weight_gradient(Program& p, const Tensor& weight, DType type) {
-  Tensor gradient;
-  gradient.type = weight.type, gradient.layout = weight.layout;
-  if (!options(p).adds_in_product) gradient = fresh(p.torch, weight.layout.sizes, weight.type);
-  p.torch.compute(product_of(weight.size(0), p.sizes.tokens(), weight.layout.sizes.back(), type));
-  return gradient;
-}
-
 namespace {
 
 bool is_layer_norm(const Parameters& of, std::string_view name) {
@@ -108,109 +72,6 @@ Tensor norm(Program& p, const Parameters& of, const std::string& name, const Ten
     outputs[0] = fresh(torch, held.layout.sizes, gradients[0].type);
     outputs[1] = fresh(torch, size, gradients[0].type);
     if (centred) outputs[2] = fresh(torch, size, gradients[0].type);
-    return outputs;
-  };
-  return Autograd::connected(result, node);
-}
-
-/// TE's LayerNormLinear, a column-parallel layer. It keeps its input and the normed tokens of this rank;
-/// under sequence parallelism those of all ranks are gathered for the product, and again for the weight's
-/// gradient.
-Tensor norm_and_linear(Program& p, const Parameters& of, const std::string& module, const Tensor& x) {
-  Autograd& torch = p.torch;
-  const Tensor none;
-  const Parameter& gamma = of.get(module + ".layer_norm_weight");
-  const Parameter& weight = of.get(module + ".weight");
-  const Parameter* beta = of.find(module + ".layer_norm_bias");
-  const Parameter* bias = of.find(module + ".bias");
-  const bool centred = beta != nullptr;
-  const auto node = torch.node({&x, &gamma.tensor, beta != nullptr ? &beta->tensor : &none, &weight.tensor,
-                                bias != nullptr ? &bias->tensor : &none});
-  Tensor normed = fresh(torch, x.layout.sizes, x.type);
-  Tensor statistics = statistics_of(p, x, centred);
-  torch.end_kernel(1);
-  const std::int64_t in = weight.tensor.size(1), out = weight.tensor.size(0);
-  Tensor result;
-  {
-    const Tensor all = divides_tokens(p) ? gather(p, normed, TensorCall::gathered_tokens) : normed;
-    result = fresh(torch, of_tokens(p, out), x.type);
-    multiply(p, in, out);
-  }
-  if (!node) return result;
-  node->backward = [&p, &torch, kept = torch.save(x), kept_normed = torch.save(normed),
-                    sums = torch.save(statistics), weight = weight.tensor.detached(),
-                    has_bias = bias != nullptr, size = gamma.tensor.layout.sizes, centred, in,
-                    out](Tensors& gradients) {
-    const Tensor held = kept.get(), held_sums = sums.get();
-    Tensor held_normed = kept_normed.get();
-    Tensors outputs(5);
-    Tensor all = divides_tokens(p) ? gather(p, held_normed, TensorCall::gathered_again) : held_normed;
-    Tensor gradient = fresh(torch, of_tokens(p, in), gradients[0].type);
-    multiply(p, out, in);
-    gradient = reduce_input_gradient(p, std::move(gradient));
-    outputs[3] = weight_gradient(p, weight, product_type(p));
-    if (has_bias) outputs[4] = fresh(torch, {out}, weight.type), torch.drop_kernel();
-    all.reset(), held_normed.reset();
-    await_input_gradient(p);
-    outputs[0] = fresh(torch, held.layout.sizes, gradient.type);
-    outputs[1] = fresh(torch, size, gradient.type);
-    if (centred) outputs[2] = fresh(torch, size, gradient.type);
-    torch.end_kernel(1);
-    return outputs;
-  };
-  return Autograd::connected(result, node);
-}
-
-Tensor column_linear(Program& p, const Parameters& of, const std::string& module, const Tensor& x) {
-  Autograd& torch = p.torch;
-  const Parameter& weight = of.get(module + ".weight");
-  const auto node = torch.node({&x, &weight.tensor});
-  const std::int64_t in = weight.tensor.size(1), out = weight.tensor.size(0);
-  Tensor result;
-  {
-    const Tensor all = divides_tokens(p) ? gather(p, x, TensorCall::gathered_tokens) : x;
-    result = fresh(torch, of_tokens(p, out), x.type);
-    multiply(p, in, out);
-  }
-  if (!node) return result;
-  node->backward = [&p, &torch, kept = torch.save(x), weight = weight.tensor.detached(), in,
-                    out](Tensors& gradients) {
-    Tensor held = kept.get();
-    Tensors outputs(2);
-    Tensor all = divides_tokens(p) ? gather(p, held, TensorCall::gathered_again) : held;
-    Tensor gradient = fresh(torch, of_tokens(p, in), gradients[0].type);
-    multiply(p, out, in);
-    gradient = reduce_input_gradient(p, std::move(gradient));
-    outputs[1] = weight_gradient(p, weight, product_type(p));
-    all.reset(), held.reset();
-    await_input_gradient(p);
-    outputs[0] = std::move(gradient);
-    return outputs;
-  };
-  return Autograd::connected(result, node);
-}
-
-Tensor row_linear(Program& p, const Parameters& of, const std::string& module, const Tensor& x) {
-  Autograd& torch = p.torch;
-  const Parameter& weight = of.get(module + ".weight");
-  const auto node = torch.node({&x, &weight.tensor});
-  const std::int64_t in = weight.tensor.size(1), out = p.sizes.h;
-  Tensor result = fresh(torch, of_tokens(p, out), x.type);
-  multiply(p, in, out);
-  if (divides_tokens(p))
-    result = scatter(p, result, TensorCall::scattered_tokens);
-  else if (divides_tensors(p))
-    torch.recorder().communicate(TensorCall::row_output, result.bytes());
-  if (!node) return result;
-  node->backward = [&p, &torch, kept = torch.save(x), weight = weight.tensor.detached(), in,
-                    out](Tensors& gradients) {
-    const Tensor held = kept.get();
-    const Tensor all =
-        divides_tokens(p) ? gather(p, gradients[0], TensorCall::gathered_tokens) : gradients[0];
-    Tensors outputs(2);
-    outputs[0] = fresh(torch, held.layout.sizes, all.type);
-    multiply(p, out, in);
-    outputs[1] = weight_gradient(p, weight, product_type(p));
     return outputs;
   };
   return Autograd::connected(result, node);
@@ -531,8 +392,14 @@ Tensor own_tokens(Program& p, const Tensor& rows, bool are_summed) {
 
 }  // namespace
 
+/// A module that is trained beside adapters is a copy of the model's own (modules_to_save).
+const Parameter& trained_or_own(const Program& p, const Parameters& of, const Parameter& own) {
+  const Parameter* copy = saved_copy(p, of, own);
+  return copy != nullptr ? *copy : own;
+}
+
 Tensor megatron::embedded(Program& p, const Parameters& of, const Tensor& ids) {
-  const Tensor& table = of.get("word_embeddings.weight").tensor;
+  const Tensor& table = trained_or_own(p, of, of.get("word_embeddings.weight")).tensor;
   const Parameter* places = of.find("position_embeddings.weight");
   Tensor rows = divides_tensors(p) ? divided_rows(p, table, ids) : embedding(p.torch, table, ids);
   const bool are_summed = divides_tensors(p) && (places != nullptr || !divides_tokens(p));
@@ -553,19 +420,30 @@ Tensor megatron::embedded(Program& p, const Parameters& of, const Tensor& ids) {
 
 namespace {
 
+/// The rows of a frozen embedding require a gradient, so that a recomputed layer has one to pass on. Source:
+/// mcore-bridge 1.6.5 model/gpt_model.py GPTModel._preprocess.
 Tensor embed(Program& p, const Parameters& of) {
   receive_tokens(p);
   make_mask(p);
-  return embedded(p, of, of_batch({p.sizes.b, p.sizes.s}, DType::int64));
+  Tensor hidden = embedded(p, of, of_batch({p.sizes.b, p.sizes.s}, DType::int64));
+  if (p.training.method != Method::full) Autograd::require_gradient(hidden);
+  return hidden;
 }
 
 /// Returns the parameters of each layer that one part of the tape has: several where full recompute computes
-/// them again together. They live as long as the program, whose backward reads them.
+/// them again together, whose adapters stand behind the weights of all of them. They live as long as the
+/// program, whose backward reads them.
 std::vector<const Parameters*> layers_of(Program& p, const Parameters& of) {
   std::vector<std::shared_ptr<Parameters>> layers;
+  std::size_t next = 0;
+  const std::string *first = nullptr, *first_added = nullptr;
   for (const Parameter& each : of.all()) {
-    if (each.about->name == of.all().front().about->name) layers.push_back(std::make_shared<Parameters>());
-    layers.back()->add(each);
+    const std::string& name = each.about->name;
+    const bool is_added = is_adapter(name);
+    const std::string*& begins = is_added ? first_added : first;
+    if (begins == nullptr) begins = &name, next = 0;
+    if (name == *begins && ++next > layers.size()) layers.push_back(std::make_shared<Parameters>());
+    layers[next - 1]->add(each);
   }
   if (layers.size() == 1) return {&of};
   std::vector<const Parameters*> listed;
@@ -629,7 +507,43 @@ Tensor final_norm(Program& p, const Parameters& of, const Tensor& hidden) {
 
 }  // namespace
 
+namespace {
+
+/// Every rank's tokens, for a layer that gathers by an operation of its own.
+Tensor all_tokens(Program& p, const Tensor& x) {
+  const auto node = p.torch.node({&x});
+  Tensor all = gather(p, x, TensorCall::gathered_tokens);
+  if (!node) return all;
+  node->backward = [&p](Tensors& gradients) {
+    return Tensors{scatter(p, gradients[0], TensorCall::scattered_gradients)};
+  };
+  return Autograd::connected(all, node);
+}
+
+/// LinearWithFrozenWeight, which keeps no input. Source: Megatron-Core 0.19.2 core/tensor_parallel/layers.py
+/// linear_with_frozen_weight.
+Tensor frozen_head(Program& p, const Parameter& weight, const Tensor& x) {
+  Autograd& torch = p.torch;
+  const Tensor all = divides_tokens(p) ? all_tokens(p, x) : x;
+  const auto node = torch.node({&all});
+  const std::int64_t in = p.sizes.h, out = weight.tensor.size(0), rows = p.sizes.tokens();
+  Tensor result = fresh(torch, of_tokens(p, out), x.type);
+  torch.multiply(false, product_of(rows, in, out, x.type));
+  if (!node) return result;
+  node->backward = [&p, &torch, in, out, rows](Tensors& gradients) {
+    Tensor gradient = fresh(torch, of_tokens(p, in), gradients[0].type);
+    torch.multiply(false, product_of(rows, out, in, gradient.type));
+    if (divides_tensors(p) && !divides_tokens(p))
+      torch.recorder().communicate(TensorCall::reduced_gradients, gradient.bytes());
+    return Tensors{gradient};
+  };
+  return Autograd::connected(result, node);
+}
+
+}  // namespace
+
 Tensor megatron::head(Program& p, const Parameter& weight, const Tensor& x) {
+  if (!weight.tensor.requires_gradient) return frozen_head(p, weight, x);
   Autograd& torch = p.torch;
   const auto gather_again = [&p](TensorCall call) {
     if (divides_tokens(p)) p.torch.recorder().communicate(call, Bytes(2) * p.sizes.tokens() * p.sizes.h);
@@ -736,7 +650,7 @@ namespace {
 Tensor head_and_loss_of_megatron(Program& p, const Parameters& of, const Tensor& given) {
   Recorder& recorder = p.torch.recorder();
   const Parameter* own = of.find("output_layer.weight");
-  const Parameter& weight = own != nullptr ? *own : of.get("word_embeddings.weight");
+  const Parameter& weight = trained_or_own(p, of, own != nullptr ? *own : of.get("word_embeddings.weight"));
   const Tensor hidden = options(p).predictions > 0 ? with_predictions(p, of, weight, given) : given;
   recorder.take_for(Term::logits);
   const Tensor logits = head(p, weight, hidden);

@@ -437,32 +437,61 @@ Product grouped(const MixtureCall& call, std::int64_t rows, std::int64_t in, std
   return product_of(share(Elements(rows), experts).value, in, out, product_type(call.p), experts);
 }
 
-/// TE's GroupedLinear. It keeps its input; `again` computes that again where it was dropped.
-Tensor grouped_linear(const MixtureCall& call, const Tensor& x, const Parameter& weight,
-                      const std::function<Tensor()>& again = {}) {
+/// Stack holds a rank's weights of one linear layer of all its experts.
+struct Stack {
+  const Parameter& weight;
+  std::int64_t in{}, out{};
+};
+Stack stack_of(const Parameter& weight) {
+  const Linear& linear = *weight.about->linear;
+  return {weight, linear.in_features, linear.out_features};
+}
+
+/// TE's GroupedLinear. It keeps its input, unless its weights are frozen; `again` computes that again where
+/// it was dropped.
+Tensor grouped_product(const MixtureCall& call, const Tensor& x, const Stack& stack,
+                       const std::function<Tensor()>& again = {}) {
   Autograd& torch = call.torch();
+  const auto& [weight, in, out] = stack;
   const auto node = torch.node({&x, &weight.tensor});
-  const std::int64_t rows = x.size(0), out = weight.tensor.size(1), in = weight.tensor.size(2);
+  const std::int64_t rows = x.size(0);
+  const bool trains = weight.tensor.requires_gradient;
   Tensor result = fresh(torch, {rows, out}, x.type);
   cast_operand(call.p, rows * in);
   torch.compute(grouped(call, rows, in, out));
   if (!node) return result;
   Saved kept;
-  if (!again) kept = torch.save(x);
-  node->backward = [&p = call.p, &of = call.of, &torch, kept, again, about = weight.tensor.detached(), rows,
-                    in, out](Tensors& gradients) {
+  if (!again && trains) kept = torch.save(x);
+  node->backward = [&p = call.p, &of = call.of, &torch, kept, again, trains, about = weight.tensor.detached(),
+                    sizes = x.layout.sizes, rows, in = in, out = out](Tensors& gradients) {
     const MixtureCall same{p, of};
-    const Tensor held = again ? again() : kept.get();
+    const Tensor held = !trains ? Tensor{} : again ? again() : kept.get();
     Tensors outputs(2);
-    outputs[0] = fresh(torch, held.layout.sizes, gradients[0].type);
+    outputs[0] = fresh(torch, sizes, gradients[0].type);
     cast_operand(p, rows * out);
     torch.compute(grouped(same, rows, out, in));
+    if (!trains) return outputs;
     outputs[1].type = about.type, outputs[1].layout = about.layout;
     if (!options(p).adds_in_product) outputs[1] = fresh(torch, about.layout.sizes, about.type);
     torch.compute(grouped(same, out, rows, in));
     return outputs;
   };
   return Autograd::connected(result, node);
+}
+
+/// The experts' layer `module`, each with its own adapter.
+Tensor grouped_linear(const MixtureCall& call, const Tensor& x, const std::string& module,
+                      const std::function<Tensor()>& again = {}) {
+  Program& p = call.p;
+  const Adapter adapter = adapter_of(call.of, module);
+  const Tensor result = grouped_product(call, x, stack_of(call.of.get(module + ".weight")), again);
+  if (adapter.down == nullptr) return result;
+  Tensor low;
+  {
+    const Tensor input = adapter_input(p, x);
+    low = grouped_product(call, input, stack_of(*adapter.down));
+  }
+  return with_adapter_output(p, result, grouped_product(call, low, stack_of(*adapter.up)));
 }
 
 /// weighted_bias_swiglu_impl: the gate's product with the other half, times the row's weight. `again`: what
@@ -501,17 +530,23 @@ Tensor joined_rows(const MixtureCall& call, const Tensor& x) {
       [](const Tensor& of) { return of; });
 }
 
+/// Notes that the layer's weights are read: of one with adapters, which alone are gathered, those.
+void read_weights(const MixtureCall& call, const std::string& module) {
+  const Adapter adapter = adapter_of(call.of, module);
+  const Parameter& read = adapter.down != nullptr ? *adapter.down : call.of.get(module + ".weight");
+  call.torch().recorder().read_parameter(-1, read.index);
+}
+
 /// TEGroupedMLP. With "moe_act" recomputed the second product's input is dropped, and computed again when the
 /// gradient of its output is there; it stays until the activation's backward is over.
 Tensor own_experts_of(const MixtureCall& call, const WeighedRows& rows) {
   Autograd& torch = call.torch();
-  const Parameter& first = call.of.get("mlp.experts.linear_fc1.weight");
-  torch.recorder().read_parameter(-1, first.index);
+  const std::string first = "mlp.experts.linear_fc1", second = "mlp.experts.linear_fc2";
+  read_weights(call, first);
   const auto copy = std::make_shared<Tensor>();
   const Tensor wide = grouped_linear(call, split_rows(call, rows.states), first);
   const Tensor active = weighted_swiglu(torch, wide, rows.weights, copy);
-  const Parameter& second = call.of.get("mlp.experts.linear_fc2.weight");
-  torch.recorder().read_parameter(-1, second.index);
+  read_weights(call, second);
   if (!recomputes(call.p, RecomputedModule::moe_act))
     return joined_rows(call, grouped_linear(call, active, second));
   const auto again = [&torch, copy, sizes = active.layout.sizes] {

@@ -46,14 +46,31 @@ void await_input_gradient(Program& p);
 /// Records a norm by itself: the final norm, those of queries' and keys' heads, and of layers whose input
 /// several linear layers read.
 [[nodiscard]] Tensor norm(Program& p, const Parameters& of, const std::string& name, const Tensor& x);
-/// Records TE's LayerNormLinear, a column-parallel layer.
+/// Records TE's LayerNormLinear, a column-parallel layer, with its adapter where it has one.
 [[nodiscard]] Tensor norm_and_linear(Program& p, const Parameters& of, const std::string& module,
                                      const Tensor& x);
-/// Records TE's Linear as a column-parallel layer: every rank has some of the output's features.
+/// Records TE's Linear as a column-parallel layer, with its adapter: every rank has some of the output's
+/// features.
 [[nodiscard]] Tensor column_linear(Program& p, const Parameters& of, const std::string& module,
                                    const Tensor& x);
-/// Records TE's Linear as a row-parallel layer: ranks' partial products are summed.
+/// Records TE's Linear as a row-parallel layer, with its adapter: ranks' partial products are summed.
 [[nodiscard]] Tensor row_linear(Program& p, const Parameters& of, const std::string& module, const Tensor& x);
+
+/// Adapter holds both weights of a linear layer's adapter; neither where the layer has none.
+struct Adapter {
+  const Parameter* down{};
+  const Parameter* up{};
+};
+[[nodiscard]] Adapter adapter_of(const Parameters& of, const std::string& module);
+/// True of the name of an adapter's weight.
+[[nodiscard]] inline bool is_adapter(const std::string& name) {
+  return name.find(".lora_") != std::string::npos;
+}
+/// Records what lora_A gets of a layer's input: the input, or what dropout leaves of it.
+[[nodiscard]] Tensor adapter_input(Program& p, const Tensor& x);
+/// Records the sum of a layer's output `result` and the scaled output of its adapter.
+[[nodiscard]] Tensor with_adapter_output(Program& p, const Tensor& result, Tensor output);
+
 /// Records cuDNN's fused attention, or FlashAttention: it keeps its operands, the output and the statistics
 /// of each row's softmax.
 [[nodiscard]] Tensor fused_attention(Program& p, const Tensor& q, const Tensor& k, const Tensor& v);

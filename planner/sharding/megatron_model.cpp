@@ -119,6 +119,7 @@ class LayerOf {
     add("mlp.experts." + module + ".weight", {own, out, in}, TensorRole::expert,
         TensorParallelSplit::replicated, 1);
     made_.tensors.back().linear = Linear{.in_features = in, .out_features = out, .copies = own};
+    made_.tensors.back().module = module;
   }
   void add_linear(const std::string& module, TensorRole role, std::int64_t out, std::int64_t in,
                   TensorParallelSplit split, std::int64_t units, bool biased) {

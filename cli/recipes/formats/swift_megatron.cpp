@@ -4,9 +4,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/base/values.h"
 #include "cli/recipes/formats/megatron.h"
 #include "cli/recipes/recipe_table.h"
+#include "models/base/format.h"
 
 namespace zplan {
 
@@ -14,23 +17,62 @@ namespace swift_megatron {
 
 namespace {
 
-constexpr std::string_view kInsteadOfAdapters =
-    "accepted: full; swift sft, whose adapters are planned, takes lora";
-
-/// Adapters of Megatron's layers have no plan.
-RecipeOptions tuner(const RecipePlace& place) {
-  const std::string name = place.scalar();
-  if (name.empty()) return {};
-  if (name != "full")
-    place.fail(fmt::format("{}: adapters under Megatron-Core are not planned yet", in_quotes(name)),
-               std::string(kInsteadOfAdapters));
-  return {{"--method", "full"}};
+/// Returns how the run trains. A folder of adapters makes it one of adapters. Source: megatron_args.py
+/// __post_init__.
+std::string tuner_of(const RecipePlace& place) {
+  std::string name;
+  for (const char* key : {"tuner_type", "train_type"})
+    if (name.empty()) name = place.other(key);
+  for (const char* key : {"adapters", "mcore_adapter"})
+    if (const RecipeValue* folder = place.text.root.find(key); folder != nullptr && !is_off(*folder))
+      if (name.empty() || name == "full") name = "lora";
+  return name.empty() ? "full" : name;
 }
 
-/// A folder of adapters makes the run one of adapters. Source: megatron_args.py __post_init__.
+bool has_adapters(const RecipePlace& place) { return tuner_of(place) != "full"; }
+
+RecipeOptions tuner(const RecipePlace& place) {
+  const std::string name = tuner_of(place);
+  if (name == "lora_llm")
+    place.fail(R"("lora_llm": a vision tower that trains beside adapters is not planned under Megatron-Core)",
+               "accepted: full, lora");
+  if (name != "full" && name != "lora") place.fail(in_quotes(name), "accepted: full, lora");
+  return {{"--method", name}};
+}
+
 RecipeOptions adapters(const RecipePlace& place) {
-  if (is_off(place.value)) return {};
-  place.fail("adapters under Megatron-Core are not planned yet", std::string(kInsteadOfAdapters));
+  return is_off(place.value) ? RecipeOptions{} : tuner(place);
+}
+
+/// Keys of adapters mean nothing where all weights train.
+RecipeOptions of_adapters(const RecipePlace& place) {
+  return has_adapters(place) ? as_text(place) : RecipeOptions{};
+}
+RecipeOptions saved_modules(const RecipePlace& place) {
+  return has_adapters(place) ? as_list(place) : RecipeOptions{};
+}
+
+/// Adapters of routers and of embeddings have words of their own. Source: ms-swift 4.6
+/// swift/megatron/utils/utils.py get_target_modules.
+RecipeOptions targets(const RecipePlace& place) {
+  if (!has_adapters(place)) return {};
+  std::vector<std::string> said;
+  if (place.value.kind == RecipeKind::list)
+    for (const RecipeValue& each : place.value.items) said.push_back(each.text);
+  else
+    for (const std::string_view word : split(place.value.text, ' ')) said.emplace_back(word);
+  for (const char* word : {"all-router", "all-embedding"})
+    if (std::ranges::find(said, word) != said.end())
+      place.fail(fmt::format("{}: adapters of it are not planned under Megatron-Core", in_quotes(word)),
+                 "accepted: all-linear, linear_qkv, linear_proj, linear_fc1, linear_fc2");
+  return as_targets(place);
+}
+
+/// Biases of the model itself would train.
+RecipeOptions biases(const RecipePlace& place) {
+  if (has_adapters(place) && place.scalar() == "all")
+    place.not_planned("biases of the model train beside adapters: they are planned as frozen");
+  return {};
 }
 
 RecipeOptions packed_length(const RecipePlace& place) {
@@ -104,6 +146,12 @@ std::vector<RecipeRow> model_rows() {
            {{"bfloat16", "bf16"}, {"float16", "fp16"}, {"float32", "fp32"}}},
           {"bf16", "--precision", as_word, {{"true", "bf16"}, {"false", ""}}},
           {"fp16", "--precision", as_word, {{"true", "fp16"}, {"false", ""}}},
+          {"lora_rank", "--lora-rank", of_adapters},
+          {"lora_dropout", "--lora-dropout", of_adapters},
+          {"target_modules", "--lora-targets", targets},
+          {"target_regex", "--lora-targets", targets},
+          {"modules_to_save", "--modules-to-save", saved_modules},
+          {"lora_bias", "", biases},
           {"task_type", "", task},
           {"freeze_parameters", "", nullptr, {}, kWhichTrain},
           {"freeze_parameters_regex", "", nullptr, {}, kWhichTrain},

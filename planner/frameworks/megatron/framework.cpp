@@ -28,7 +28,8 @@ using enum Term;
 constexpr std::string_view kMegatronSource =
     "Megatron-Core 0.19.2, Transformer Engine 2.20.2, whole steps recorded (docs/megatron.md)";
 
-constexpr std::array<TermInfo, 6> kMegatronTable{{
+constexpr std::array<TermInfo, 7> kMegatronTable{{
+    {frozen_parameters, MemoryPart::parameters, "frozen weights", "2·F", kMegatronSource},
     {trained_parameters, MemoryPart::parameters, "weights", "2·Ψ", kMegatronSource},
     {fp32_gradients, MemoryPart::gradients, "sums of gradients",
      "4·Ψ, padded; 2·Ψ with --grad-reduce-in-bf16", kMegatronSource},
@@ -51,6 +52,7 @@ Training adapt_to_megatron(Training training) {
   if (training.modules == kTransformers) training.modules = kMegatron;
   training.reentrant_checkpointing = true;
   training.optimizer_kernel = OptimizerKernel::fused;
+  training.fp32_adapters = false;  // Float16Module casts them with the model
   return training;
 }
 
@@ -245,9 +247,10 @@ void check_reduction(const Strategy& s, Reasons& reasons) {
 
 /// Refuses what only other frameworks, or transformers' modules, have.
 void check_training(const Training& training, const Strategy& s, Reasons& reasons) {
-  if (training.method != Method::full || training.objective != Objective::sft ||
+  if (training.method == Method::qlora || training.objective != Objective::sft ||
       !training.trained_layers.empty())
-    reasons.emplace_back("under Megatron-Core full training on next tokens is planned");
+    reasons.emplace_back(
+        "under Megatron-Core training on next tokens is planned, of all weights or of LoRA's");
   if (training.precision != Precision::bf16 || !training.master_weights)
     reasons.emplace_back("under Megatron-Core training in bf16 with fp32 master weights is planned");
   if (training.optimizer != Optimizer::adamw && training.optimizer != Optimizer::sgd_momentum)
@@ -274,6 +277,31 @@ void check_training(const Training& training, const Strategy& s, Reasons& reason
         "--loss-chunks, --attention eager and masks of padding are transformers'");
 }
 
+/// Refuses adapters where mcore-bridge refuses them, or zplan has no plan of them. Source: mcore-bridge 1.6.5
+/// tuners/lora.py LoraParallelLinear.
+void check_adapters(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
+  if (training.method == Method::full) return;
+  const MegatronOptions& options = *s.megatron;
+  if (training.dora) reasons.emplace_back("mcore-bridge's adapters under Megatron-Core have no DoRA");
+  if (!training.modules_to_save.empty() && model.shape.tied_embeddings)
+    reasons.emplace_back(
+        "--modules-to-save under Megatron-Core is planned where the embedding is not the head, too");
+  if (model.shape.latent_attention)
+    reasons.emplace_back("adapters under Megatron-Core are planned for ordinary attention, not for latent");
+  if (options.predictions > 0 || s.layout.virtual_stages > 1)
+    reasons.emplace_back(
+        "adapters under Megatron-Core are planned without mtp-num-layers and virtual stages");
+  if (options.precision_aware)
+    reasons.emplace_back("adapters under Megatron-Core are planned without use-precision-aware-optimizer");
+  if (!model.shape.experts) return;
+  if (s.layout.expert_tensor > 1) reasons.emplace_back("mcore-bridge's adapters of experts need --etp 1");
+  if (!options.groups_experts || options.overlaps_shared_experts ||
+      (s.checkpointing == Checkpointing::selective && options.recomputes(RecomputedModule::moe_act)))
+    reasons.emplace_back(
+        "adapters of experts under Megatron-Core are planned with moe-grouped-gemm, without "
+        "moe-shared-expert-overlap and recompute of moe_act");
+}
+
 void check_megatron(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
   if (!s.megatron) {
     reasons.emplace_back("the strategy is another framework's");
@@ -295,6 +323,7 @@ void check_megatron(const Model& model, const Training& training, const Strategy
   if (s.layout.virtual_stages > 1 && options.context_exchanges.size() > 1)
     reasons.emplace_back("virtual stages under Megatron-Core are planned with one cp-comm-type");
   check_training(training, s, reasons);
+  check_adapters(model, training, s, reasons);
   if (s.layout.sequence > 1) reasons.emplace_back("Megatron-Core divides samples by --cp, not by --sp");
   check_recompute(s, reasons);
   check_context(model, training, s, reasons);
@@ -354,7 +383,7 @@ Shard megatron_shard(const RankModel& model, const Training& training, const Str
   for (const megatron::Piece& each : megatron::owned_pieces(all, s, 0))
     shard.optimizer_elements += each.elements;
   const megatron::StateSizes sizes = megatron::state_sizes(*s.megatron, spec(training.optimizer).moments);
-  shard.parameters = model.trainable * Bytes(2);
+  shard.parameters = model.trainable * Bytes(2) + model.frozen_size;
   shard.master_weights = shard.optimizer_elements * sizes.master;
   shard.moments = shard.optimizer_elements * sizes.moments;
   shard.gradients = megatron::buffer_size(all) * Bytes(s.megatron->sums_in_bf16() ? 2 : 4);
@@ -442,7 +471,7 @@ const FrameworkSpec& megatron_spec() {
       .adds_on_host = false,
       .kernel = OptimizerKernel::fused,
       .shards_reference = [](const Strategy&) { return false; },
-      .casts_adapters = [](const Training&, const Strategy&) { return false; },
+      .casts_adapters = [](const Training&, const Strategy&) { return true; },
       .adapt = adapt_to_megatron,
       .choose = choose_options,
       .schedule = stage_schedule,

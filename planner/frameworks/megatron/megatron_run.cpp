@@ -18,19 +18,31 @@ constexpr int kProductStreams = 4;
 
 using Shape = std::pair<std::int64_t, std::int64_t>;
 
-/// Shapes of the rank's weights whose products add to the sums of gradients, each once. A tied embedding is
-/// one where it is the head.
-std::set<Shape> product_shapes(const Model& part, std::int64_t ranks, bool has_head) {
+/// Notes the shape of a weight whose products add to the sums of gradients: of a stack that of one of them.
+void add_shape(const Tensor& of, std::int64_t ranks, std::set<Shape>& shapes) {
+  Shape shape{of.shape.front(), of.shape.back()};
+  if (of.linear && of.linear->copies > 1) shape = {of.linear->out_features, of.linear->in_features};
+  const bool by_rows = of.split == TensorParallelSplit::row;
+  if (of.split != TensorParallelSplit::replicated) (by_rows ? shape.second : shape.first) /= ranks;
+  shapes.insert(shape);
+}
+
+/// Shapes of the rank's weights that train and whose products add to the sums of gradients, each once. A tied
+/// embedding is one where it is the head.
+std::set<Shape> product_shapes(const StepInputs& in, bool has_head) {
+  const Model& part = in.model;
+  const std::int64_t ranks = in.strategy.layout.tensor;
   std::set<Shape> shapes;
+  if (in.training.method != Method::full) {
+    for_each_tensor(added_tensors(part, adapters_of(in.training)), [&](const Tensor& each, int) {
+      if (each.role != TensorRole::token_embedding) add_shape(each, ranks, shapes);
+    });
+    return shapes;
+  }
   for_each_tensor(part.inventory, [&](const Tensor& each, int) {
     const bool is_head = each.role == TensorRole::head ||
                          (each.role == TensorRole::token_embedding && part.shape.tied_embeddings && has_head);
-    if (!is_head && !each.linear) return;
-    const std::size_t rank = each.shape.size();  // three of a stack of experts
-    Shape shape{each.shape[rank - 2], each.shape[rank - 1]};
-    const bool by_rows = each.split == TensorParallelSplit::row;
-    if (each.split != TensorParallelSplit::replicated) (by_rows ? shape.second : shape.first) /= ranks;
-    shapes.insert(shape);
+    if (is_head || each.linear) add_shape(each, ranks, shapes);
   });
   return shapes;
 }
@@ -73,14 +85,17 @@ void MegatronRun::initialise() {
   make_workspaces();
 }
 
-/// Weights lie in a buffer of their own under the distributed optimizer; else as the model made them.
+/// Weights that train lie in a buffer of their own under the distributed optimizer; others as the model made
+/// them.
 void MegatronRun::make_buffers() {
   const Elements all = megatron::buffer_size(buckets_);
-  if (is_divided()) {
-    device_.allocate(Term::trained_parameters, all * kWeight);
-  } else {
-    for (const RankTensor& each : state_.tensors()) device_.allocate(Term::trained_parameters, each.stored);
+  for (const RankTensor& each : state_.tensors()) {
+    if (each.trainable && is_divided()) continue;
+    const Term term = each.trainable ? Term::trained_parameters : Term::frozen_parameters;
+    for (std::int64_t copy = 0; copy < each.copies; ++copy)
+      device_.allocate(term, Bytes(each.stored.value / each.copies));
   }
+  if (is_divided()) device_.allocate(Term::trained_parameters, all * kWeight);
   device_.allocate(Term::fp32_gradients, all * sum_element());
   optimizer_.initialise(device_);
 }
@@ -106,7 +121,12 @@ void MegatronRun::make_workspaces() {
   const bool has_table = !shape.latent_attention && shape.operators.rotary != Rotary::none;
   for (std::int64_t i = 0; i < layout().virtual_stages && has_table; ++i)
     device_.allocate(Term::model_inputs, kFp32 * (tokens * shape.head_size));
-  if (options().sequence_parallel && is_last_stage())
+  // A frozen head gathers its input into memory of its own.
+  const bool trains_head = in().training.method == Method::full ||
+                           std::ranges::any_of(state_.tensors(), [](const RankTensor& each) {
+                             return each.trainable && each.role == TensorRole::head;
+                           });
+  if (options().sequence_parallel && is_last_stage() && trains_head)
     device_.allocate(Term::gradient_bucket, hidden_size() * layout().tensor);
 }
 
@@ -128,7 +148,7 @@ void MegatronRun::make_latent_tables() {
 /// core/tensor_parallel/layers.py.
 void MegatronRun::make_placeholders() {
   if (!options().adds_in_product) return;
-  for (const auto& [rows, columns] : product_shapes(in().model, layout().tensor, is_last_stage()))
+  for (const auto& [rows, columns] : product_shapes(in(), is_last_stage()))
     device_.allocate(Term::placeholder_gradients, Elements(rows * columns) * kWeight);
 }
 
@@ -196,6 +216,7 @@ void MegatronRun::gather_until(std::size_t tensor) {
 void MegatronRun::module(const Event& event, int layer) {
   if (event.kind != Event::Kind::read_parameter || !options().overlap_param_gather) return;
   const std::size_t tensor = state_.tensor_of(layer, event.index);
+  if (buckets_of_[tensor].empty()) return;  // frozen
   Gathers& gathers = expert_gathers_;
   const auto last = std::ranges::find(gathers.order, buckets_of_[tensor].front());
   if (last == gathers.order.end()) return;  // a part of the dense buffer
