@@ -240,6 +240,20 @@ void set_question(const Arguments& args, MegatronCommand& command) {
       parse_name<Checkpointing>("--recompute-granularity", args.text("recompute-granularity", "none"));
 }
 
+/// Reads adapters, which no argument of Megatron's says: rank, dropout, targets, modules that are saved.
+void set_adapters(const JsonReader& lora, Training& training) {
+  training.method = Method::lora;
+  training.lora_rank = lora.at("rank").integer(1, 1 << 16);
+  training.lora_dropout = lora.at("dropout").number(0, 1);
+  const auto words = [&lora](const char* key, std::vector<std::string>& into) {
+    if (!lora.has(key)) return;
+    into.clear();
+    for (const JsonReader& each : lora.at(key).items()) into.push_back(each.text());
+  };
+  words("targets", training.lora_targets.modules);
+  words("save", training.modules_to_save);
+}
+
 /// Fills in the question of a row; what is not planned is noted in `skip`.
 std::optional<Setup> setup_of(const JsonReader& row, Skip& skip) {
   const JsonReader options = row.at("options"), sizes = row.at("sizes");
@@ -257,6 +271,7 @@ std::optional<Setup> setup_of(const JsonReader& row, Skip& skip) {
     skip.add("predictions of a pipeline's last stage");
   if (skip.any()) return std::nullopt;
   Setup setup = std::move(command.setup);
+  if (options.has("lora")) set_adapters(options.at("lora"), setup.training);
   setup.rank = options.at("rank").integer(0, kMostRanks);
   if (options.text_or("tag", "").find("skew2") != std::string::npos) setup.training.routing_skew = 2;
   Strategy& strategy = setup.strategy;

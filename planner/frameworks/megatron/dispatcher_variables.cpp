@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "planner/sharding/expert_model.h"
 #include "planner/simulation/run.h"
@@ -49,6 +51,14 @@ Routing routing_of(const RunInputs& inputs) {
   return {.routes = Bytes(tokens * (weight + 1) * about.experts), .places = Bytes(tokens * place)};
 }
 
+/// True if the graph begins with the rows of a frozen embedding.
+bool begins_with_rows(const Training& training) {
+  constexpr std::string_view kTable = "word_embeddings";
+  const bool trains_table = std::ranges::any_of(
+      training.modules_to_save, [](const std::string& each) { return each.ends_with(kTable); });
+  return training.method != Method::full && !trains_table;
+}
+
 }  // namespace
 
 DispatcherVariables::DispatcherVariables(Device& device, const RunInputs& inputs, Bytes hidden)
@@ -62,8 +72,16 @@ DispatcherVariables::DispatcherVariables(Device& device, const RunInputs& inputs
   }
   recomputed_.resize(layers_.size());
   if (!has_mixtures) return;
+  if (inputs.place.stage == 0 && begins_with_rows(inputs.step.training)) last_routed_ = last_kept();
   const Routing routing = routing_of(inputs);
   routes_ = routing.routes, places_ = routing.places;
+}
+
+/// Returns the number of the last mixture that is not recomputed; −1 where there is none.
+int DispatcherVariables::last_kept() const {
+  for (std::size_t i = layers_.size(); i-- > 0;)
+    if (layers_[i].is_mixture && !layers_[i].recomputed) return static_cast<int>(i);
+  return -1;
 }
 
 void DispatcherVariables::begin_forward() {
@@ -84,11 +102,16 @@ void DispatcherVariables::begin_forward() {
 void DispatcherVariables::section(int layer, bool backward) {
   if (backward) return keep_hidden(layer + 1), keep_hidden(layer + 2);
   if (layer >= 0) device_.release(recomputed_[static_cast<std::size_t>(layer)]);
+  if (layer >= 0 && layer == last_routed_) device_.release(rows_);
 }
 
 void DispatcherVariables::end_backward() {
   if (--in_flight_ > 0) device_.release(earlier_places_[static_cast<std::size_t>(in_flight_) - 1]);
   keep_hidden(0);
+  // The graph of the weights that were routed by last begins with the embedding's rows, which hold their
+  // gradient.
+  if (last_routed_ < 0 || in_flight_ > 0) return;
+  for (int each = 0; each < 2; ++each) rows_.push_back(device_.allocate(Term::saved_activations, hidden_));
 }
 
 void DispatcherVariables::keep_hidden(int layer) {

@@ -32,6 +32,7 @@ class DispatcherVariables {
 
  private:
   void keep_hidden(int layer);
+  [[nodiscard]] int last_kept() const;
 
   Device& device_;
   Bytes hidden_, routes_, places_;
@@ -39,8 +40,10 @@ class DispatcherVariables {
     bool is_mixture{}, recomputed{};
   };
   std::vector<Layer> layers_;
-  bool holds_routes_{};       ///< variables hold what was routed last
-  std::int64_t in_flight_{};  ///< micro-batches whose backward is still to come
+  int last_routed_{-1};              ///< the layer whose routes hold rows of a frozen embedding to the end
+  std::vector<Device::Block> rows_;  ///< these rows and their gradient
+  bool holds_routes_{};              ///< variables hold what was routed last
+  std::int64_t in_flight_{};         ///< micro-batches whose backward is still to come
   std::vector<std::vector<Device::Block>>
       earlier_places_;                                  ///< of those in flight but for the last, by number
   std::vector<std::vector<Device::Block>> recomputed_;  ///< hidden states of recomputed mixtures, by layer
