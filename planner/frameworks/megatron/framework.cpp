@@ -345,6 +345,7 @@ void fit_to_experts(MegatronOptions& options, const ModelShape& shape) {
   const bool norms_all = shape.operators.router == RouterForm::deepseek_v2 ||
                          (shape.operators.router == RouterForm::qwen && !shape.operators.divides_weights);
   options.router_pre_softmax = options.router_pre_softmax || norms_all;
+  if (shape.experts->shared_intermediate_size == 0) options.overlaps_shared_experts = false;
 }
 
 void choose_options(const Question& question, Strategy& s) {
@@ -430,13 +431,30 @@ ModelFiles megatron_files(const StepInputs&) {
   return {.made_on_device = true, .saves = SavedModel::sharded, .load_remedy = "", .save_remedy = ""};
 }
 
-/// Megatron's own pretraining script.
+/// Megatron's own pretraining script, which has no adapters.
 Launch megatron_launch(const Plan& plan, const Question& question, const std::string&) {
+  if (question.training.method != Method::full) return {};
   Words words = torchrun_words(question.cluster);
   add(words, {"pretrain_gpt.py"});
   for (const megatron::Argument& each : megatron::arguments_of(plan, question))
     add(words, {megatron::shell_text(each)});
   return {.torchrun = join(words)};
+}
+
+/// Source: mcore-bridge 1.6.5 tuners/lora.py, tuners/patcher.py dispatch_megatron; peft 0.19 to 0.21
+/// tuners/lora/model.py, which pass the config in the place of its values.
+std::vector<std::string> megatron_notes(const Plan&, const Question& question) {
+  const Training& training = question.training;
+  if (training.method == Method::full) return {};
+  std::vector<std::string> notes{
+      "adapters of Megatron-Core's layers are those of ms-swift (megatron sft --tuner_type lora), not of "
+      "pretrain_gpt.py"};
+  if (training.lora_dropout > 0)
+    notes.emplace_back(
+        "lora_dropout is planned as peft up to 0.18 has it: with peft 0.19 and later mcore-bridge 1.6.5 "
+        "drops "
+        "nothing, and less memory is taken");
+  return notes;
 }
 
 }  // namespace
@@ -497,7 +515,7 @@ const FrameworkSpec& megatron_spec() {
       .offload = tally_megatron,
       .files = megatron_files,
       .launch = megatron_launch,
-      .config_notes = [](const Plan&, const Question&) { return std::vector<std::string>{}; },
+      .config_notes = megatron_notes,
   };
   return kSpec;
 }

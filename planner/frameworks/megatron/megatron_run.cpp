@@ -21,7 +21,7 @@ using Shape = std::pair<std::int64_t, std::int64_t>;
 /// Notes the shape of a weight whose products add to the sums of gradients: of a stack that of one of them.
 void add_shape(const Tensor& of, std::int64_t ranks, std::set<Shape>& shapes) {
   Shape shape{of.shape.front(), of.shape.back()};
-  if (of.linear && of.linear->copies > 1) shape = {of.linear->out_features, of.linear->in_features};
+  if (of.linear && of.role == TensorRole::expert) shape = {of.linear->out_features, of.linear->in_features};
   const bool by_rows = of.split == TensorParallelSplit::row;
   if (of.split != TensorParallelSplit::replicated) (by_rows ? shape.second : shape.first) /= ranks;
   shapes.insert(shape);
