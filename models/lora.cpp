@@ -247,6 +247,19 @@ Tensor untied_head(const Tensor& embedding) {
   return head;
 }
 
+/// True of the part of a model that a rank of Megatron-Core holds: a stage may have neither embedding nor
+/// head.
+bool is_part_of_gpt(const Model& model) {
+  const std::vector<LayerKind>& kinds = model.inventory.kinds;
+  return !kinds.empty() && !kinds.front().tensors.empty() &&
+         kinds.front().tensors.front().name.starts_with("decoder.layers.");
+}
+
+/// True of modules that may stand on another stage.
+bool is_elsewhere(const Model& model, const std::string& name) {
+  return is_part_of_gpt(model) && (name == "word_embeddings" || name == "output_layer");
+}
+
 void add_saved_modules(const Model& model, const AdapterSpec& spec, Inventory& added) {
   const Tensor* embedding = token_embedding(model);
   const Tensor* head = output_head(model);
@@ -255,7 +268,7 @@ void add_saved_modules(const Model& model, const AdapterSpec& spec, Inventory& a
   for (const std::string& name : spec.saved_modules) {
     const bool is_embedding = embedding != nullptr && targets_module(name, module_path(*embedding));
     const bool is_head = targets_module(name, head_path);
-    if (!is_embedding && !is_head) {
+    if (!is_embedding && !is_head && !is_elsewhere(model, name)) {
       Names accepted{head_path.substr(head_path.rfind('.') + 1)};
       if (embedding != nullptr) accepted.insert(accepted.begin(), embedding->module);
       throw InputError("--modules-to-save", in_quotes(name) + " is not what zplan plans copies of",

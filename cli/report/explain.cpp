@@ -26,7 +26,7 @@ Symbol count(std::string symbol, std::string meaning, std::int64_t value) {
 std::vector<Symbol> model_symbols(const Plan& plan, const Question& q) {
   const ModelShape& shape = q.model.shape;
   const Strategy& s = plan.strategy;
-  const bool has_parts = s.megatron && q.model.shape.experts;
+  const bool has_parts = s.megatron && (q.model.shape.experts || q.training.method != Method::full);
   const Model part = has_parts ? megatron_model(q.model, s.layout) : with_local_experts(q.model, s);
   const RankModel rank = rank_model(part, q.training, s.layout.tensor);
   return {

@@ -17,6 +17,7 @@
 #include "planner/frameworks/launch/launch.h"
 #include "planner/plan/plan.h"
 #include "planner/question/framework.h"
+#include "planner/sharding/megatron_model.h"
 #include "planner/sharding/rank_model.h"
 
 namespace zplan {
@@ -73,7 +74,11 @@ Question question_of(const Plan& plan, const Report& report) {
 }
 
 Elements trainable_parameters(const Question& question) {
-  return rank_model(question.model, question.training, 1).trainable;
+  const Training& training = question.training;
+  // Adapters of Megatron-Core's layers are others than those of the layers that they were made of.
+  if (training.method != Method::full && training.modules.name == kMegatron.name)
+    return rank_model(megatron_model(question.model, {}), training, 1).trainable;
+  return rank_model(question.model, training, 1).trainable;
 }
 
 std::string config_path(const Plan& plan, const Report& report) {

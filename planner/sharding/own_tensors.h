@@ -31,6 +31,8 @@ namespace zplan {
   Tensor tensor = tensor_of(std::move(name), {rows, width}, role);
   if (role != TensorRole::position_embedding)
     tensor.split = TensorParallelSplit::vocabulary, tensor.split_units = rows;
+  const std::string path = tensor.name.substr(0, tensor.name.rfind('.'));
+  tensor.module = path.substr(path.rfind('.') + 1);
   if (role == TensorRole::head) tensor.linear = Linear{.in_features = width, .out_features = rows};
   return tensor;
 }

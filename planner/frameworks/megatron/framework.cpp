@@ -282,6 +282,10 @@ void check_training(const Training& training, const Strategy& s, Reasons& reason
 void check_adapters(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
   if (training.method == Method::full) return;
   const MegatronOptions& options = *s.megatron;
+  const std::vector<std::string>& targets = training.lora_targets.modules;
+  if (std::ranges::find(targets, "output_layer") != targets.end())
+    reasons.emplace_back(
+        "mcore-bridge adapts Transformer Engine's layers, which the head (output_layer) is not");
   if (training.dora) reasons.emplace_back("mcore-bridge's adapters under Megatron-Core have no DoRA");
   if (!training.modules_to_save.empty() && model.shape.tied_embeddings)
     reasons.emplace_back(

@@ -106,11 +106,42 @@ TEST(SwiftMegatron, ReadsAConfig) {
   EXPECT_THAT(r.at("recipes").at(0).at("unknown"), IsEmpty());
 }
 
+// Source: ms-swift 4.6 swift/megatron/arguments/megatron_args.py MegatronTunerMixin; 3.12 calls the first key
+// train_type.
+TEST(SwiftMegatron, ReadsAdapters) {
+  const std::string rest = " --max_length 512 --global_batch_size 4 --micro_batch_size 1";
+  const json said = planned_as(
+      "model: Qwen/Qwen2.5-7B\ntuner_type: lora\nlora_rank: 16\nlora_alpha: 32\nlora_dropout: 0\n"
+      "target_modules: [linear_qkv, linear_proj]\nmerge_lora: true\nlora_dtype: bfloat16\nuse_rslora: true\n"
+      "micro_batch_size: 1\nglobal_batch_size: 4\nmax_length: 512\n",
+      "sft.yaml", "--gpus 4");
+  EXPECT_EQ(said.at("training").at("method"), "lora");
+  EXPECT_EQ(said.at("training").at("lora_rank"), 16);
+  EXPECT_EQ(said.at("training").at("lora_dropout"), 0);
+  EXPECT_EQ(said.at("training").at("lora_targets"), json::array({"linear_qkv", "linear_proj"}));
+  EXPECT_THAT(said.at("recipes").at(0).at("unknown"), IsEmpty());
+  EXPECT_THAT(said.at("recipes").at(0).at("not_planned"),
+              Not(Contains(testing::ResultOf([](const json& each) { return each.at("key"); },
+                                             testing::StartsWith("lora")))));
+  for (const std::string key : {"--train_type lora", "--tuner_type full --adapters out/a"}) {
+    const json usual = planned_as(kSwift + key + rest, "run.sh", "");
+    EXPECT_EQ(usual.at("training").at("method"), "lora") << key;
+    EXPECT_EQ(usual.at("training").at("lora_rank"), 8) << key;
+    EXPECT_EQ(usual.at("training").at("lora_dropout"), 0.05) << key;
+    EXPECT_EQ(usual.at("training").at("lora_targets"), json::array({"all-linear"})) << key;
+  }
+  // Keys of adapters mean nothing where all weights train.
+  EXPECT_THAT(read_options(kSwift + "--lora_rank 64 --target_modules all-router"),
+              Not(Contains(Pair("--lora-rank", "64"))));
+}
+
 TEST(SwiftMegatron, RefusesWhatHasNoPlan) {
   const auto error = [](const std::string& flags) { return refused(kSwift + flags, "run.sh"); };
-  EXPECT_THAT(error("--tuner_type lora"),
-              HasSubstr(R"(tuner_type: "lora": adapters under Megatron-Core are not planned yet)"));
-  EXPECT_THAT(error("--mcore_adapter out/a"), HasSubstr("adapters under Megatron-Core"));
+  EXPECT_THAT(error("--tuner_type lora_llm"), HasSubstr(R"(tuner_type: "lora_llm": a vision tower)"));
+  EXPECT_THAT(error("--tuner_type lora --target_modules all-linear all-router"),
+              HasSubstr(R"(target_modules: "all-router": adapters of it are not planned)"));
+  EXPECT_THAT(error("--tuner_type lora --target_modules q_proj --max_length 512"),
+              HasSubstr(R"(the model has no module "q_proj")"));
   EXPECT_THAT(error("--optimizer dist_muon"), HasSubstr("optimizer: \"dist_muon\" under Megatron-Core"));
   EXPECT_THAT(error("--fp8_format e4m3"), HasSubstr("fp8_format: \"e4m3\" under Megatron-Core"));
   EXPECT_THAT(error("--use_megatron_fsdp true"), HasSubstr("use_megatron_fsdp"));
