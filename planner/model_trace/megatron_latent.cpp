@@ -20,22 +20,24 @@ Tensor whole_linear(Program& p, const Parameters& of, const std::string& module,
   const auto node = torch.node({&x, &weight.tensor});
   const std::int64_t in = weight.tensor.size(1), out = weight.tensor.size(0);
   const std::int64_t rows = x.elements() / in;
+  const bool trains = weight.tensor.requires_gradient;
+  const Adapter adapter = adapter_of(of, module);
   Tensor result = fresh(torch, with_last(x.layout.sizes, out), x.type);
   cast_operand(p, rows * in);
   torch.compute(product_of(rows, in, out, product_type(p)));
-  if (!node) return result;
-  node->backward = [&p, &torch, kept = torch.save(x), weight = weight.tensor.detached(), in, out,
-                    rows](Tensors& gradients) {
-    const Tensor held = kept.get();
+  if (!node) return adapted_whole(p, adapter, x, result);
+  node->backward = [&p, &torch, kept = trains ? torch.save(x) : Saved{}, weight = weight.tensor.detached(),
+                    trains, sizes = x.layout.sizes, in, out, rows](Tensors& gradients) {
+    const Tensor held = trains ? kept.get() : Tensor{};
     const Tensor gradient = contiguous(torch, gradients[0]);
     Tensors outputs(2);
-    outputs[0] = fresh(torch, held.layout.sizes, gradient.type);
+    outputs[0] = fresh(torch, sizes, gradient.type);
     cast_operand(p, rows * out);
     torch.compute(product_of(rows, out, in, product_type(p)));
-    outputs[1] = weight_gradient(p, weight, product_type(p));
+    if (trains) outputs[1] = weight_gradient(p, weight, product_type(p));
     return outputs;
   };
-  return Autograd::connected(result, node);
+  return adapted_whole(p, adapter, x, Autograd::connected(result, node));
 }
 
 /// The part of keys that is rotated, of all ranks' tokens.

@@ -71,6 +71,10 @@ struct Adapter {
 /// Records the sum of a layer's output `result` and the scaled output of its adapter.
 [[nodiscard]] Tensor with_adapter_output(Program& p, const Tensor& result, Tensor output);
 
+/// Records what an adapter adds to the output `result` of a layer that every rank has whole: both its weights
+/// are whole, too.
+[[nodiscard]] Tensor adapted_whole(Program& p, const Adapter& adapter, const Tensor& x, const Tensor& result);
+
 /// Records cuDNN's fused attention, or FlashAttention: it keeps its operands, the output and the statistics
 /// of each row's softmax.
 [[nodiscard]] Tensor fused_attention(Program& p, const Tensor& q, const Tensor& k, const Tensor& v);

@@ -188,6 +188,20 @@ Tensor adapted_rows(Program& p, const Adapter& adapter, const Tensor& x, const T
   return with_adapter_output(p, result, whole_product(p, *adapter.up, low));
 }
 
+}  // namespace
+
+Tensor adapted_whole(Program& p, const Adapter& adapter, const Tensor& x, const Tensor& result) {
+  if (adapter.down == nullptr) return result;
+  Tensor low;
+  {
+    const Tensor input = adapter_input(p, x);
+    low = whole_product(p, *adapter.down, input);
+  }
+  return with_adapter_output(p, result, whole_product(p, *adapter.up, low));
+}
+
+namespace {
+
 /// NormedProduct holds both results of TE's LayerNormLinear: the product, and the normed tokens of this rank,
 /// which an adapter reads.
 struct NormedProduct {

@@ -51,15 +51,14 @@ Routing routing_of(const RunInputs& inputs) {
   return {.routes = Bytes(tokens * (weight + 1) * about.experts), .places = Bytes(tokens * place)};
 }
 
-/// True if the graph begins with the rows of a frozen embedding.
+}  // namespace
+
 bool begins_with_rows(const Training& training) {
   constexpr std::string_view kTable = "word_embeddings";
   const bool trains_table = std::ranges::any_of(
       training.modules_to_save, [](const std::string& each) { return each.ends_with(kTable); });
   return training.method != Method::full && !trains_table;
 }
-
-}  // namespace
 
 DispatcherVariables::DispatcherVariables(Device& device, const RunInputs& inputs, Bytes hidden)
     : device_(device), hidden_(hidden) {

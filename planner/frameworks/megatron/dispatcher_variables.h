@@ -11,9 +11,14 @@
 
 namespace zplan {
 struct RunInputs;
-}
+struct Training;
+}  // namespace zplan
 
 namespace zplan::megatron {
+
+/// True if the graph of the model's first stage begins with the rows of a frozen embedding, which hold their
+/// gradient as long as anything holds the graph.
+[[nodiscard]] bool begins_with_rows(const Training& training);
 
 class DispatcherVariables {
  public:

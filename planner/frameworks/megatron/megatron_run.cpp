@@ -185,7 +185,7 @@ void MegatronRun::gather_chunk(std::size_t chunk, Instant earliest) {
 
 void MegatronRun::begin_backward(const Slot& slot) {
   if (is_interleaved()) return;
-  device_.release(received_), device_.release(gradient_);
+  device_.release(received_), device_.release(gradient_), device_.release(rows_);
   reduces_ = slot.last && options().overlap_grad_reduce && is_first_stage();
   waits_for_.assign(buckets_.size(), 0);
   for (const std::vector<std::size_t>& of : buckets_of_)
@@ -383,6 +383,9 @@ void MegatronRun::end_backward(const Slot& slot) {
   }
   dispatchers_.end_backward();
   hold(sent_), hold(received_);
+  if (!slot.last && is_first_stage() && layout().pipeline > 1 && megatron::begins_with_rows(in().training))
+    for (int each = 0; each < 2; ++each)
+      rows_.push_back(device_.allocate(Term::layer_working_set, hidden_size()));
   if (!slot.last && !is_last_stage()) gradient_ = device_.allocate(Term::layer_working_set, hidden_size());
   if (slot.last && is_first_stage()) reduce_rest();  // later stages send the last gradient first
 }

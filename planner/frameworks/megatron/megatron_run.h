@@ -97,6 +97,9 @@ class MegatronRun {
   // micro-batch received, until the next forward is over; their gradient, until the next backward is; the
   // gradient that was received, until the next is.
   Device::Block received_{Device::kNone}, sent_{Device::kNone}, gradient_{Device::kNone};
+  /// Under adapters: the embedding's rows of the last micro-batch, and their gradient, until the next forward
+  /// is over.
+  std::vector<Device::Block> rows_;
   Device::Block exchanged_{Device::kNone};  ///< what an all_to_all of gradients brought, until it is summed
   Elements exchanged_sums_;                 ///< of them this rank's
 };

@@ -7,7 +7,8 @@ import sys
 
 
 def kept(row, more):
-    options = {key: row["options"][key] for key in ("tag", "args", "vocab", "seq", "mbs", "rank")}
+    options = {key: row["options"][key] for key in ("tag", "args", "vocab", "seq", "mbs", "rank", "lora")
+               if key in row["options"]}
     base = {key: row[key] for key in ("id", "model", "sizes", "coordinates", "microbatches")}
     effective = {key: True for key in ("variable_seq_lengths",) if row["effective"].get(key)}
     return {**base, "options": options, "effective": effective, **more}
