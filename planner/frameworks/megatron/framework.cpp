@@ -290,8 +290,6 @@ void check_adapters(const Model& model, const Training& training, const Strategy
   if (!training.modules_to_save.empty() && model.shape.tied_embeddings)
     reasons.emplace_back(
         "--modules-to-save under Megatron-Core is planned where the embedding is not the head, too");
-  if (model.shape.latent_attention)
-    reasons.emplace_back("adapters under Megatron-Core are planned for ordinary attention, not for latent");
   if (options.predictions > 0 || s.layout.virtual_stages > 1)
     reasons.emplace_back(
         "adapters under Megatron-Core are planned without mtp-num-layers and virtual stages");
