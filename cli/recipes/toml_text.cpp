@@ -1,13 +1,28 @@
 #include "cli/recipes/toml_text.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <vector>
 
 #include "models/base/error.h"
+
+// toml++ 3.3 asserts, and in optimised builds assumes, what texts that are not TOML break: that a character
+// which may be a name follows "[". Here it throws instead, in every build.
+namespace zplan {
+namespace {
+struct BrokenAssumption {};
+constexpr void assume(bool holds) {
+  if (!holds) throw BrokenAssumption();
+}
+}  // namespace
+}  // namespace zplan
+#pragma push_macro("NDEBUG")
+#undef NDEBUG
+#define TOML_ASSERT(holds) zplan::assume(static_cast<bool>(holds))
+#include <toml++/toml.h>
+#pragma pop_macro("NDEBUG")
 
 namespace zplan {
 
@@ -142,6 +157,30 @@ class TomlTree {
   std::size_t values_{};
 };
 
+/// True if toml++ assumes of the text's first `lines` lines what does not hold.
+bool breaks_assumption(std::string_view text, std::size_t lines) {
+  std::size_t end = 0;
+  for (; lines > 0 && end < text.size(); --lines) end = std::min(text.find('\n', end), text.size() - 1) + 1;
+  try {
+    static_cast<void>(toml::parse(text.substr(0, end)));
+  } catch (const toml::parse_error&) {
+    return false;
+  } catch (const BrokenAssumption&) {
+    return true;
+  }
+  return false;
+}
+
+/// Returns the line, from 1, at which toml++ assumes what does not hold.
+std::size_t line_of_assumption(std::string_view text) {
+  std::size_t holds = 0, breaks = static_cast<std::size_t>(std::ranges::count(text, '\n')) + 1;
+  while (breaks - holds > 1) {
+    const std::size_t middle = holds + (breaks - holds) / 2;
+    (breaks_assumption(text, middle) ? breaks : holds) = middle;
+  }
+  return breaks;
+}
+
 }  // namespace
 
 RecipeValue toml_document(std::string_view text, const std::string& file) {
@@ -152,6 +191,8 @@ RecipeValue toml_document(std::string_view text, const std::string& file) {
   } catch (const toml::parse_error& error) {
     throw InputError(fmt::format("{}:{}", file, std::max<std::size_t>(1, error.source().begin.line)),
                      fmt::format("not TOML: {}", error.description()), "accepted: TOML 1.0");
+  } catch (const BrokenAssumption&) {
+    throw InputError(fmt::format("{}:{}", file, line_of_assumption(text)), "not TOML", "accepted: TOML 1.0");
   }
 }
 
