@@ -43,7 +43,8 @@ void check_alignment(LintContext& context) {
 constexpr std::array<std::string_view, 4> kSharedKeys{"device", "nvme_path", "buffer_count", "pin_memory"};
 
 /// Returns the repair that offloads what the stage can: offload_param becomes offload_optimizer, with the
-/// keys that both have.
+/// keys that both have. That moves other tensors than were named, and the optimizer's step with them, so the
+/// writer chooses it.
 LintFix offload_moved(const LintContext& context, const std::string& pointer) {
   const bool is_switch = pointer.ends_with("/cpu_offload_param");
   LintFix fix{fmt::format("rename to \"{}\": at stage {} that is what goes to the host",
@@ -78,7 +79,7 @@ void add_idle_offload(LintContext& context, const std::string& section, const st
                               : "DeepSpeed ignores it silently: only ZeRO moves optimizer states",
       .others = {staged(context, 3), context.removal(pointer)}};
   if (of_parameters && context.stage > 0 && !taken)
-    saying.fix = offload_moved(context, pointer);
+    saying.others.insert(saying.others.begin(), offload_moved(context, pointer));
   else if (!context.has(kZero + "/stage"))  // no stage is written, so offload says which
     saying.fix = staged(context, of_parameters ? 3 : 2);
   else if (!of_parameters)
