@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "models/base/error.h"
 #include "planner/model_trace/program.h"
 #include "planner/model_trace/recorded_tape.h"
 #include "planner/model_trace/reference.h"
@@ -730,10 +731,23 @@ Training without_adapters(Training training) {
   return training;
 }
 
+/// Throws InputError for training that layers of the framework's own have no program for. The front ends ask
+/// why_illegal before, which says more.
+void check_own_layers(const Training& training, const Strategy& strategy) {
+  if (!strategy.megatron && !strategy.torchtitan) return;
+  if (training.method != Method::full)
+    throw InputError("method", std::string(to_name(training.method)),
+                     "accepted: full, with layers of the framework's own");
+  if (trains_values(training))
+    throw InputError("objective", std::string(to_name(training.objective)),
+                     "accepted: sft, with layers of the framework's own");
+}
+
 }  // namespace
 
 Tape record_tape(const Model& model, const Training& training, const Strategy& strategy,
                  const RankClass& place, std::string_view compute_capability) {
+  check_own_layers(training, strategy);
   const auto micro_step = [&](const Model& of, const Training& as, const Strategy& how) {
     return std::make_unique<symbolic::MicroStep>(of, as, how, place, compute_capability);
   };
