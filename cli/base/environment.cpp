@@ -7,7 +7,11 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+
+#include "models/base/json_reader.h"
 
 namespace zplan {
 
@@ -130,9 +134,12 @@ std::string hub_token(const Environment& environment) {
   const std::string home = hugging_face_home(environment);
   std::string path = environment.hub_token_path;
   if (path.empty() && !home.empty()) path = home + "/token";
-  std::ifstream file(path);
+  constexpr std::size_t kLongest = 65536;
+  std::error_code ignored;
+  if (path.empty() || !std::filesystem::exists(path, ignored)) return {};
+  std::istringstream words(read_file(path, kLongest));
   std::string token;
-  file >> token;
+  words >> token;
   return token;
 }
 

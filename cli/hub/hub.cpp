@@ -193,8 +193,16 @@ HubAnswer ask_hub(std::string_view id, const HubSettings& settings) {
   return result;
 }
 
+namespace {
+
+bool may_ask(const Environment& environment, bool offline) {
+  return !offline && !environment.hub_offline && environment.network;
+}
+
+}  // namespace
+
 std::optional<HubSettings> hub_settings(const Environment& environment, HubSite site, bool offline) {
-  if (offline || environment.hub_offline || !environment.network) return std::nullopt;
+  if (!may_ask(environment, offline)) return std::nullopt;
   HubSettings settings{.site = site};
   settings.endpoint =
       site == HubSite::modelscope ? environment.modelscope_endpoint : environment.hub_endpoint;
@@ -210,9 +218,9 @@ ModelSearch model_search(const Environment& environment, HubSite site, bool offl
       .user_models = user_models_folder(environment),
       .hub_cache = hub_cache_folder(environment),
       .modelscope_cache = site == HubSite::modelscope ? modelscope_cache_folder(environment) : ""};
-  const auto settings = hub_settings(environment, site, offline);
-  if (settings)
-    search.hub = [settings = *settings](std::string_view id) { return ask_hub(id, settings); };
+  // The token's file is read where a hub is asked, as most models are known without.
+  if (may_ask(environment, offline))
+    search.hub = [=](std::string_view id) { return ask_hub(id, *hub_settings(environment, site, offline)); };
   else if (offline || environment.hub_offline)
     search.why_no_hub = offline ? "no hub was asked: --offline" : "no hub was asked: HF_HUB_OFFLINE";
   return search;

@@ -4,9 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 
+#include "models/base/error.h"
+#include "models/base/files.h"
 #include "models/catalogue/lookup.h"
 
 namespace zplan {
@@ -32,16 +33,13 @@ void put(const fs::path& made, const fs::path& path) {
   if (failed) fs::remove(made, failed);
 }
 
+/// Writes a file whole or not at all. A cache that cannot be written costs the next question, not this one.
 void write_whole(const fs::path& path, const std::string& text) {
-  const fs::path made = beside(path);
-  std::ofstream file(made, std::ios::binary);
-  file << text;
-  file.close();
-  std::error_code ignored;
-  if (file.good())
-    put(made, path);
-  else
-    fs::remove(made, ignored);
+  try {
+    write_file(path.string(), text, "cache");
+  } catch (const InputError&) {
+    return;
+  }
 }
 
 bool is_there(const fs::path& path) {

@@ -3,10 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "cli/hub/hub_cache.h"
+#include "models/base/error.h"
 #include "models/catalogue/lookup.h"
 #include "tests/cli/hub/loopback_server.h"
 #include "tests/cli/support.h"
@@ -293,6 +296,33 @@ TEST_F(Hub, TheTokenIsTheVariablesOrTheFiles) {
   environment.hub_token.clear();
   environment.no_hub_token = true;
   EXPECT_EQ(hub_token(environment), "");
+}
+
+/// A token that nobody can read is an error where a hub is asked, and nothing where none is.
+TEST_F(Hub, ATokenThatIsNoFileIsRefusedWhereItIsNeeded) {
+  Environment environment;
+  environment.network = true;
+  environment.hub_endpoint = "http://127.0.0.1:9";
+  environment.hub_token_path = "/dev/zero";
+  const ModelSearch search = model_search(environment, HubSite::huggingface, false);
+  EXPECT_NO_THROW(static_cast<void>(resolve_model("Qwen/Qwen3-8B", search)));
+  EXPECT_THAT([&] { static_cast<void>(search.hub("someone/unknown")); },
+              ::testing::ThrowsMessage<InputError>(HasSubstr("/dev/zero: is a device")));
+}
+
+/// Whoever may write in the cache may guess names, and lead a write elsewhere.
+TEST_F(Hub, TheCacheIsNotWrittenThroughLinks) {
+  std::ofstream(home() / "victim") << "MINE";
+  const fs::path folder = home() / "hub" / cache_folder("someone/Model");
+  fs::create_directories(folder / "refs");
+  fs::create_symlink(home() / "victim", folder / "refs" / "main");
+  fs::create_symlink(home() / "victim",
+                     folder / "refs" / ("main." + std::to_string(getpid()) + ".incomplete"));
+  keep_config((home() / "hub").string(), "someone/Model", "abc", "tag", "{}");
+  std::string text;
+  std::ifstream(home() / "victim") >> text;
+  EXPECT_EQ(text, "MINE");
+  EXPECT_TRUE(fs::exists(folder / "snapshots" / "abc" / "config.json"));
 }
 
 }  // namespace
