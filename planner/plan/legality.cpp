@@ -301,6 +301,16 @@ void check_method(const Model& model, const Training& training, const Strategy& 
   if (distils(training)) check_teacher(model, training, facts, reasons);
 }
 
+/// Refuses a step of more passes than can be played one by one: each takes some KiB of memory.
+void check_passes(const Strategy& s, Reasons& reasons) {
+  constexpr std::int64_t kMostPasses = 1 << 17;
+  const std::int64_t stages = s.layout.pipeline * s.layout.virtual_stages;
+  if (s.layout.pipeline == 1 || s.gradient_accumulation_steps <= kMostPasses / stages) return;
+  reasons.push_back(fmt::format(
+      "{} micro-batches through {} stages are more than {} passes, the most that are planned of a step",
+      s.gradient_accumulation_steps, stages, kMostPasses));
+}
+
 }  // namespace
 
 Reasons why_illegal(const Model& model, const Training& training, const Strategy& s, World world) {
@@ -310,6 +320,7 @@ Reasons why_illegal(const Model& model, const Training& training, const Strategy
                     .reference = reference_of(training),
                     .micro_steps_fed = generates(training) ? micro_steps_fed(training, s) : 1};
   Reasons reasons = layout_faults(s.layout, world);
+  check_passes(s, reasons);
   framework.check(model, training, s, reasons);
   check_offered(s, framework, reasons);
   check_positions(model.shape, facts.tensors, training, reasons);

@@ -53,21 +53,25 @@ MegatronArgument of_config(MegatronArgument argument) {
   return argument;
 }
 
-/// Returns the whole number from 1 that `text` is.
-std::optional<std::int64_t> whole_number(std::string_view text) {
+/// Bounds of numbers, so that no sum or product of two exceeds 64 bits: of degrees and layers, of a bucket's
+/// elements, and of predictions, each with a layer of its own (models have as many layers at most).
+constexpr std::int64_t kMostOfAny = 1LL << 24, kMostElements = 1LL << 40, kMostPredictions = 1024;
+
+/// Returns the whole number from 1 to `most` that `text` is.
+std::optional<std::int64_t> whole_argument(std::string_view text, std::int64_t most = kMostOfAny) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool is_whole = error == std::errc() && end == text.data() + text.size();
-  return is_whole && value > 0 ? std::optional(value) : std::nullopt;
+  return is_whole && value > 0 && value <= most ? std::optional(value) : std::nullopt;
 }
 
-/// A whole number from 1.
-template <auto member>
+/// A whole number from 1 to `most`.
+template <auto member, std::int64_t most = kMostOfAny>
 MegatronArgument number(std::string_view name) {
   return {name,
-          {"a whole number from 1"},
+          {fmt::format("a whole number from 1 to {}", most)},
           [](M& options, std::string_view given) {
-            const auto value = whole_number(given);
+            const auto value = whole_argument(given, most);
             if (value) options.*member = Of<member>(*value);
             return value.has_value();
           },
@@ -175,11 +179,11 @@ MegatronArgument chunk_layout() {
 template <auto member>
 MegatronArgument numbers(std::string_view name) {
   return {name,
-          {"whole numbers from 1, separated by spaces"},
+          {fmt::format("whole numbers from 1 to {}, separated by spaces", kMostOfAny)},
           [](M& options, std::string_view given) {
             (options.*member).clear();
             for (const std::string& word : words_of(given)) {
-              const auto value = whole_number(word);
+              const auto value = whole_argument(word);
               if (!value) return false;
               (options.*member).push_back(*value);
             }
@@ -266,8 +270,8 @@ const std::vector<MegatronArgument>& megatron_arguments() {
       choice<&M::attention>("attention-backend"),
       names<&M::context_exchanges>("cp-comm-type"),
       numbers<&M::context_hierarchy>("hierarchical-context-parallel-sizes"),
-      number<&M::predictions>("mtp-num-layers"),
-      number<&M::bucket_size>("ddp-bucket-size"),
+      number<&M::predictions, kMostPredictions>("mtp-num-layers"),
+      number<&M::bucket_size, kMostElements>("ddp-bucket-size"),
       number<&M::bucket_count>("ddp-num-buckets"),
       flag<&M::pads_buckets>("ddp-pad-buckets-for-high-nccl-busbw"),
       flag<&M::averages_in_collective>("ddp-average-in-collective"),

@@ -1,5 +1,7 @@
 #include "planner/question/torchtitan.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 
 #include "planner/question/argument_list.h"
@@ -31,15 +33,20 @@ TitanArgument named(std::string_view name, std::string_view flag = {}) {
           flag};
 }
 
-/// A whole number from 0.
-template <auto member>
+/// Bounds of numbers: of any, and of slices, each of which stands in the tape of a micro-step (--tiled-mlp
+/// has as many).
+constexpr std::int64_t kMostOfTitan = 1LL << 24, kMostSlices = 256;
+
+/// A whole number from 0 to `most`.
+template <auto member, std::int64_t most = kMostOfTitan>
 TitanArgument whole(std::string_view name, std::string_view flag = {}) {
   return {name,
-          {"a whole number from 0"},
+          {fmt::format("a whole number from 0 to {}", most)},
           [](TitanOptions& options, std::string_view given) {
             const auto [end, error] =
                 std::from_chars(given.data(), given.data() + given.size(), options.*member);
-            return error == std::errc() && end == given.data() + given.size() && options.*member >= 0;
+            return error == std::errc() && end == given.data() + given.size() && options.*member >= 0 &&
+                   options.*member <= most;
           },
           [](const TitanOptions& options) {
             return differs<member>(options) ? Value(std::to_string(options.*member)) : std::nullopt;
@@ -63,7 +70,7 @@ const std::vector<TitanArgument>& titan_arguments() {
        "--parallelism.no-enable_sequence_parallel"},
       named<&T::attention>("attn_backend"),
       named<&T::backend>("spmd_backend", "--parallelism.spmd_backend"),
-      whole<&T::loss_chunks>("num_chunks", "--loss.num_chunks"),
+      whole<&T::loss_chunks, kMostSlices>("num_chunks", "--loss.num_chunks"),
       whole<&T::local_batch>("local_batch_size"),
       named<&T::schedule>("pipeline_parallel_schedule", "--parallelism.pipeline_parallel_schedule"),
       whole<&T::first_stage_less>("pipeline_parallel_first_stage_less_layers",
