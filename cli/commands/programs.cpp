@@ -22,12 +22,13 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-/// Returns the path of `name` in this program's folder. Where it is not there: InputError that names the
-/// command which wants it and what is needed.
+/// Returns the path of `name` in this program's folder, and in no other. Where it is not there, or the folder
+/// is not known (without /proc): InputError that names the command which wants it and what is needed.
 std::string program_beside(const std::string& name, const std::string& command, const std::string& needed) {
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  const std::string path = error ? name : (self.parent_path() / name).string();
+  if (error) throw InputError(command, "the folder of this program is not known: " + error.message(), needed);
+  const std::string path = (self.parent_path() / name).string();
   if (!fs::exists(path)) throw InputError(command, path + " is not there", needed);
   return path;
 }
