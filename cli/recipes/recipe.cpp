@@ -273,6 +273,8 @@ class RecipeReader {
         if (each.value.kind == RecipeKind::map && has_rows_below(path)) sort_rest(each.value, path);
       } else if (each.value.kind == RecipeKind::map && has_rows_below(path)) {
         sort_rest(each.value, path);
+      } else if (has_rows_below(path) && (!each.value.text.empty() || !each.value.items.empty())) {
+        recipe_.not_planned.push_back({path, each.line, "its keys are read where it is a section"});
       } else if (is_known_key(table_.format, path) || is_environment(each.key)) {
         recipe_.irrelevant.push_back(path);
       } else {
