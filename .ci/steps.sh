@@ -94,6 +94,8 @@ step_questions() {
 # Attacks that take long, and readers of what others write by clang's libFuzzer: minutes each, so only in whole.
 step_fuzz() {
   counted "attacks that take long" env ZPLAN_ATTACKS=long python3 tests/hostile/hostile_test.py extremes build/release/bin/zplan
+  counted "all attacks through Python" env ZPLAN_ATTACKS=all PYTHONPATH=build/release/python python3 tests/hostile/python_test.py
+  counted "attacks in the window" python3 tests/hostile/window_test.py build/release/bin/zplan-gui
   if provide build/packages.log clang; then
     counted "fuzzed readers" bash -c 'cmake --preset fuzz >build/fuzz.log &&
       cmake --build --preset fuzz --target fuzz_{yaml,toml,shell,recipe,json,config,ds_config,snapshot,log,scenarios} >>build/fuzz.log &&

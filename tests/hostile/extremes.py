@@ -13,6 +13,7 @@ def layers(count):
     return {"m/config.json": CONFIG.replace('_layers":32', f'_layers":{count}')}
 
 
+STAGES = "--model m --framework megatron --gpu H100-SXM-80GB"
 EXTREMES = [
     asked("a million GPUs", "--model 405B --gpus 1000000 --nodes 125000 --gpu H100-SXM-80GB"),
     asked("a million GPUs in one node", "--model 8B --gpus 1000000 --mem 80", seconds=20, long=True),
@@ -40,6 +41,22 @@ EXTREMES = [
     asked("1,000 degrees of tensor parallelism", "--model 8B $CARDS --tp " + ",".join(map(str, range(1, 1001)))),
     asked("10,000 recipes", "--recipe " + ",".join(["r.yaml"] * 10000) + " $CARDS", files={"r.yaml": "base_model: Qwen/Qwen3-8B\nadapter: lora\n"}),
     asked("an option of a megabyte", "--model " + "x" * 100000 + " $CARDS"),
+    asked("a million GPUs, searched under two frameworks",
+          "search --model 405B --gpus 1000000 --nodes 125000 --gpu H100-SXM-80GB --framework megatron,torchtitan"),
+    asked("as many layers as are taken, searched under two frameworks",
+          "search --model m --gpus 8192 --nodes 1024 --gpu H100-SXM-80GB --framework megatron,torchtitan", files=layers(1024), seconds=20, long=True),
+    asked("1,024 micro-batches through 1,024 stages", f"{STAGES} --gpus 8192 --nodes 1024 --pp 1024 --grad-accum 1024", files=layers(1024),
+          says="more than 131072 passes"),
+    asked("65,536 micro-batches through stages of torchtitan", "--model Qwen/Qwen3-8B $CARDS --framework torchtitan --pp 8 --grad-accum 65536",
+          says="more than 131072 passes"),
+    asked("65,536 micro-batches through virtual stages", "--model Qwen/Qwen3-8B $CARDS --framework megatron --pp 4 --vpp 9 --grad-accum 65536",
+          says="more than 131072 passes"),
+    asked("as many passes as are planned", f"{STAGES} --gpus 16 --nodes 2 --pp 16 --vpp 8 --grad-accum 1024 --zero 1 --tp 1", files=layers(128),
+          seconds=30, long=True),
+    asked("every degree of Megatron-Core at its bound",
+          f"{STAGES} --gpus 1000000 --nodes 125000 --tp 1024 --pp 1024 --vpp 1024 --cp 1024 --ep 1024 --etp 1024 --seq 16777216", files=layers(1024)),
+    asked("1,024 layers that predict", "--model Qwen/Qwen3-8B $CARDS --framework megatron --checkpointing none --megatron mtp-num-layers=1024", seconds=20,
+          long=True),
     asked("lengths of a million samples", "--model 8B $CARDS --lengths l.txt", files={"l.txt": "1234\n" * 1000000}),
 ]
 GROUPS = {"extremes": EXTREMES}

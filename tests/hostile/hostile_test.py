@@ -1,6 +1,6 @@
-"""Attacks, each a row of inputs.py, names.py, writing.py or extremes.py.
+"""Attacks, each a row of inputs.py, formats.py, names.py, writing.py or extremes.py.
 
-usage: hostile_test.py inputs|names|writing|extremes ZPLAN [PART OF A NAME]
+usage: hostile_test.py inputs|formats|names|writing|extremes ZPLAN [PART OF A NAME]
 """
 import importlib
 import sys

@@ -38,10 +38,6 @@ def snapshot(name, value, says="", status=(BAD_INPUT,), **more):
                   status=status, **more)
 
 
-def scenarios(name, text, says="", status=(BAD_INPUT,), words="compare s.zplan", **more):
-    return Attack(name, words, {"s.zplan": text}, says=says, status=status, **more)
-
-
 def log(name, text, says="", status=(BAD_INPUT,), **more):
     return Attack(name, "check t.log --model 8B --gpus 8 --zero 3 --tp 1 --offload none", {"t.log": text}, says=says,
                   status=status, **more)
@@ -321,10 +317,6 @@ SNAPSHOT = [
     snapshot("160,000 events", pickle.dumps(history(160000), 4), "", (0, 1), seconds=6, mebibytes=700),
     snapshot("sizes beyond 64 bits", pickle.dumps({"segments": [], "device_traces": [[{"action": "alloc", "addr": 1, "size": 1 << 80}]]}, 4), "64 bits"),
     snapshot("sizes below zero", pickle.dumps({"segments": [], "device_traces": [[{"action": "alloc", "addr": 1, "size": -5}]]}, 4), "size"),
-]
-
-SCENARIOS = [
-    scenarios("lists in lists", '{"schema":"zplan.scenarios/1","scenarios":' + deep("[]") + "}", "64 levels", words="compare --scenarios s.zplan"),
 ]
 
 LOG = [

@@ -101,23 +101,89 @@ def full():
     return None
 
 
+RECIPE = ("model_name_or_path: Qwen/Qwen3-8B\nstage: sft\ndo_train: true\nfinetuning_type: full\ndataset: alpaca\ntemplate: qwen3\n"
+          "per_device_train_batch_size: 1\ncutoff_len: 2048\noutput_dir: out\n")
+BROKEN = '{"train_bach_size": 8}\n'
+WITH_RECIPE = ["--recipe", "r.yaml", "--gpus", "8", "--gpu", "A100-SXM-80GB", "--zero", "3", "--offload", "none"]
+WRITERS = {
+    "a config": [*PLAN, "3", "--emit", "d.json"],
+    "a page": [*PLAN, "3", "--html", "d.json"],
+    "a trace": [*PLAN, "3", "--trace", "d.json"],
+    "a snapshot": [*PLAN, "3", "--snapshot", "d.json"],
+    "a recipe and its config": [*WITH_RECIPE, "--recipe-out", "new.yaml"],
+    "a recipe in its place": [*WITH_RECIPE, "--recipe-out", "r.yaml"],
+    "a repair": ["lint", "d.json", "--fix"],
+    "a repair elsewhere": ["lint", "d.json", "--emit", "x.json"],
+}
+
+
+def with_files(folder):
+    """Every writer finds a config that can be repaired, and a recipe."""
+    old = {"d.json": BROKEN + " " * 4000, "r.yaml": RECIPE}
+    for name, text in old.items():
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+    return old
+
+
 def full_disk():
-    """A disk of 8 KiB, where this process may mount one."""
-    with tempfile.TemporaryDirectory() as folder:
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", folder], check=False, capture_output=True)
-        if mounted.returncode != 0:
-            return None
-        try:
-            with open(os.path.join(folder, "d.json"), "w", encoding="utf-8") as file:
-                file.write(OLD[:4000])
-            process = started(folder, *PLAN, "3", "--html", "d.json")
-            _, err = process.communicate()
-            if process.returncode != 2 or b"No space left" not in err:
-                return f"status {process.returncode}: {err!r}"
-            if os.listdir(folder) != ["d.json"] or text_of(folder, "d.json") != OLD[:4000]:
-                return f"leaves {sorted(os.listdir(folder))}"
-        finally:
-            subprocess.run(["umount", folder], check=False)
+    """A disk without a page to spare, where this process may mount one: every writer says so, and leaves what was there."""
+    for what, words in WRITERS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", folder], check=False, capture_output=True)
+            if mounted.returncode != 0:
+                return None
+            try:
+                old = with_files(folder)
+                process = started(folder, *words)
+                _, err = process.communicate()
+                if process.returncode != 2 or b"No space left" not in err:
+                    return f"{what}: status {process.returncode}: {err!r}"
+                if (now := {each: text_of(folder, each) for each in os.listdir(folder)}) != old:
+                    return f"{what}: leaves {sorted(now)}"
+            finally:
+                subprocess.run(["umount", folder], check=False)
+    return None
+
+
+def ended_anywhere():
+    """Writers that are killed at any time, which nothing can clean up behind: files are whole, and the originals are there."""
+    chance = random.Random(29)
+    for what in ("a recipe and its config", "a recipe in its place", "a repair"):
+        with tempfile.TemporaryDirectory() as folder:
+            with_files(folder)
+            begin = time.monotonic()
+            started(folder, *WRITERS[what]).communicate()
+            seconds = time.monotonic() - begin
+            new = {each: text_of(folder, each) for each in os.listdir(folder)}
+        for _ in range(6):
+            with tempfile.TemporaryDirectory() as folder:
+                old = with_files(folder)
+                process = started(folder, *WRITERS[what])
+                time.sleep(seconds * chance.uniform(0.2, 1.05))
+                process.kill()
+                process.communicate()
+                for name in os.listdir(folder):
+                    if not name.endswith(".tmp") and text_of(folder, name) not in (old.get(name), new.get(name)):
+                        return f"{what}: a part of {name}"
+                if missing := old.keys() - set(os.listdir(folder)):
+                    return f"{what}: {missing} is gone"
+                repaired = text_of(folder, "d.json") != old["d.json"]
+                if repaired and text_of(folder, "d.json.orig") != old["d.json"]:
+                    return f"{what}: repaired without its original"
+    return None
+
+
+def closed_streams():
+    """Where stdout or stderr is closed, the file that is opened next has its number: what is printed must not end in it."""
+    (config,), _ = written("3", "d.json")
+    for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+        with tempfile.TemporaryDirectory() as folder:
+            words = " ".join([PROGRAM, *PLAN, "3", "--emit", "d.json", "--html", "p.html", closed])
+            status = subprocess.run(["sh", "-c", words], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                    env=ENVIRONMENT, check=False).returncode
+            if status != (2 if " >&-" in " " + closed else 0) or text_of(folder, "d.json") != config:
+                return f"{closed}: status {status}, {text_of(folder, 'd.json')[-80:]!r}"
     return None
 
 
@@ -128,6 +194,8 @@ CASES = {
     "repairs at once leave the original": repaired_together,
     "a file that cannot grow leaves the old": full,
     "a full disk leaves the old": full_disk,
+    "an end at any time leaves whole files": ended_anywhere,
+    "closed streams leave files alone": closed_streams,
 }
 
 
