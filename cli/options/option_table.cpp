@@ -25,7 +25,7 @@ constexpr std::string_view kModel = "Model", kCluster = "Cluster", kTraining = "
 // Far beyond use, and small enough that every figure of a plan stays within 64 bits.
 constexpr double kMostHeadroom = 90;  // percent
 /// Each is played, those of an MLP in each layer.
-constexpr std::int64_t kMostMlpTiles = 256, kMostLossTiles = 4096;
+constexpr std::int64_t kMostMlpTiles = 256, kMostLossTiles = 4096, kMostLossChunks = 1024;
 constexpr std::int64_t kMostEvaluated = 1'000'000'000, kMostTrained = 1'000'000'000'000'000;
 /// Each is a set of tensors on every rank: a thousand take minutes to plan.
 constexpr std::int64_t kMostPlannedAdapters = 64;
@@ -625,7 +625,7 @@ const std::vector<OptionSpec>& option_table() {
        flag(training(&Training::fused_loss)), kTokenLoss},
       {"--loss-chunks", "N", kTraining, kPlanning, "Loss in slices",
        "slices of the tokens that the cross-entropy runs over; the logits stay whole [1]",
-       integer(training(&Training::loss_chunks), 1, kLongestSequence), kChunked},
+       integer(training(&Training::loss_chunks), 1, kMostLossChunks), kChunked},
       {"--sliced-head", "", kTraining, kPlanning, "Head in slices",
        "run the head slice by slice too, as torchtune does; with --loss-chunks",
        flag(training(&Training::sliced_head)), kWithChunks},

@@ -31,6 +31,8 @@ EXTREMES = [
     asked("200,000 tiles of an MLP", "--model 8B $CARDS --tiled-mlp 200000"),
     asked("256 tiles of an MLP", "--model 8B $CARDS --tiled-mlp 256", seconds=20, long=True),
     asked("257 tiles of an MLP", "--model 8B $CARDS --tiled-mlp 257"),
+    asked("16 million chunks of a loss", "--model 8B $CARDS --seq 16777216 --loss-chunks 16777216", says="1 to 1024"),
+    asked("as many chunks of a loss as are taken", "--model 8B $CARDS --seq 8192 --loss-chunks 1024 --sliced-head", seconds=15, long=True),
     asked("a device of a petabyte", "--model 8B --gpus 8 --mem 1000000"),
     asked("a device of nothing", "--model 8B --gpus 8 --mem 0.0001"),
     asked("every option at its bound", "--model 8B --gpus 1000000 --mem 1000000 --seq 16777216 --micro-batch 65536 --grad-accum 65536 --zero 3 --offload all "
