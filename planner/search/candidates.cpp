@@ -280,6 +280,8 @@ std::vector<std::string> why_illegal(const Question& q, const Strategy& s) {
 
 Candidates candidates(const Question& q) {
   stop_if_asked();
+  constexpr std::size_t kMostUntried = 8;
+  std::vector<Rejection> untried;  // the first, which say why where nothing else is left
   Candidates found;
   for (const ParallelLayout& layout : layouts(q))
     for (const int stage : stages(q))
@@ -287,7 +289,10 @@ Candidates candidates(const Question& q) {
         Strategy s = strategy_of(q, layout, stage, offload);
         const auto mismatch = set_batch(q, s, q.space.micro_batch_size.value_or(1));
         std::vector<std::string> reasons = why_illegal(q, s);
-        if (!worth_trying(q, s, reasons.empty())) continue;
+        if (!worth_trying(q, s, reasons.empty())) {
+          if (!reasons.empty() && untried.size() < kMostUntried) untried.push_back({s, std::move(reasons)});
+          continue;
+        }
         for (std::string& each : why_not_on(q.cluster, s)) reasons.push_back(std::move(each));
         // The largest micro-batch is found later, among those that make the global batch.
         const bool found_later =
@@ -298,6 +303,7 @@ Candidates candidates(const Question& q) {
         else
           found.rejected.push_back({s, std::move(reasons)});
       }
+  if (found.legal.empty() && found.rejected.empty()) found.rejected = std::move(untried);
   return found;
 }
 

@@ -76,7 +76,7 @@ class Limits:
 
     def of(self, attack: Attack) -> Dict[str, object]:
         return {"wall": WALL_SECONDS * self.slower, "processor": 90 * self.slower, "nobody": attack.as_nobody,
-                "address_space": None if self.sanitized else 4 << 30}
+                "address_space": None if self.sanitized else 4 << 30, "resident": 8 << 30}
 
 
 LAUNCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch.py")

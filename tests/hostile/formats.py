@@ -98,6 +98,7 @@ FORMATS = [
     argument("a layout of 10,000 brackets", "megatron", "pipeline-model-parallel-layout=E" + "(" * 9990 + "L", "layout"),
     argument("a layout of 700 multiples", "megatron", "pipeline-model-parallel-layout=E" + "(t*9999)*9999" * 700 + "L", "layout"),
     argument("stages without layers", "megatron", "pipeline-model-parallel-layout=E" + "|" * 7 + "L", "no layer", "--pp 8"),
+    argument("1,024 virtual stages", "megatron", "none", "virtual stages", "--vpp 1024"),
     argument("2^63 - 1 chunks of a loss", "torchtitan", f"num_chunks={LAST}", "num_chunks"),
     argument("a chunk of a loss for each of 8192 tokens", "torchtitan", "num_chunks=8192", "from 0 to 256", "--seq 8192"),
 ]

@@ -1,7 +1,7 @@
 """Runs a command with limits, and writes what it took as JSON: launch.py RESULT LIMITS COMMAND…
 
 A process of its own, as the memory that a process has counts for what it starts, too. LIMITS: JSON of wall (seconds),
-processor (seconds), address_space (bytes or null) and nobody (whether to be nobody).
+processor (seconds), address_space (bytes or null), resident (bytes) and nobody (whether to be nobody).
 """
 import json
 import os
@@ -29,14 +29,23 @@ def start(words, limits):
         os._exit(127)
 
 
-def waited_for(pid, seconds):
+def resident(pid):
+    """Bytes of memory: a sanitizer's address space has no bound."""
+    try:
+        with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+    except (OSError, IndexError):
+        return 0
+
+
+def waited_for(pid, seconds, most):
     """Exit status, what was used, and whether it had to be ended."""
     end, pause = time.monotonic() + seconds, 0.001
     while True:
         done, status, used = os.wait4(pid, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status), used, False
-        if time.monotonic() > end:
+        if time.monotonic() > end or resident(pid) > most:
             os.kill(pid, signal.SIGKILL)
             _, status, used = os.wait4(pid, 0)
             return os.waitstatus_to_exitcode(status), used, True
@@ -47,7 +56,7 @@ def waited_for(pid, seconds):
 def main():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limits = json.loads(sys.argv[2])
-    status, used, timed_out = waited_for(start(sys.argv[3:], limits), limits["wall"])
+    status, used, timed_out = waited_for(start(sys.argv[3:], limits), limits["wall"], limits["resident"])
     with open(sys.argv[1], "w", encoding="ascii") as file:
         json.dump([status, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, timed_out], file)
 
