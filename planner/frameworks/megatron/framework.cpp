@@ -94,6 +94,11 @@ void check_shapes(const Model& model, const Strategy& s, Reasons& reasons) {
 void check_division(const Model& model, const Strategy& s, Reasons& reasons) {
   const MegatronOptions& options = *s.megatron;
   const std::int64_t stages = s.layout.pipeline, each_has = s.layout.virtual_stages;
+  if (stages > 1 && stages * each_has > model.shape.layers) {
+    reasons.push_back(fmt::format("{} layers are fewer than {} pipeline stages of {} virtual stages each",
+                                  model.shape.layers, stages, each_has));
+    return;
+  }
   std::int64_t covered = 0;
   for (std::int64_t stage = 0; stage < stages; ++stage)
     for (const LayerRange& own : chunk_layers(model.shape.layers, s, stage)) {
