@@ -735,7 +735,9 @@ Training without_adapters(Training training) {
 /// why_illegal before, which says more.
 void check_own_layers(const Training& training, const Strategy& strategy) {
   if (!strategy.megatron && !strategy.torchtitan) return;
-  if (training.method != Method::full)
+  const bool takes_method =
+      training.method == Method::full || (strategy.megatron && training.method == Method::lora);
+  if (!takes_method)
     throw InputError("method", std::string(to_name(training.method)),
                      "accepted: full, with layers of the framework's own");
   if (trains_values(training))
