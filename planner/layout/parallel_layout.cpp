@@ -90,7 +90,7 @@ std::vector<std::string> layout_faults(const ParallelLayout& layout, World world
                       each.name, degree, world.gpus_per_node));
   }
   const std::int64_t ranks = layout.of_model().world();
-  if (reasons.empty() && layout.pipeline > 1 && world.gpus % ranks != 0)
+  if (reasons.empty() && world.gpus % ranks != 0)
     reasons.push_back(
         fmt::format("{} GPUs are not a multiple of the {} ranks that divide the model", world.gpus, ranks));
   if (layout.replicate > 1 && (world.gpus / layout.of_model().world()) % layout.replicate != 0)

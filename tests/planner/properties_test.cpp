@@ -350,6 +350,24 @@ TEST(Search, NothingLegalNamesTheReason) {
   }
 }
 
+// Each degree divides the GPUs; the ranks of both together are eight times as many.
+TEST(Search, DegreesTogetherDivideTheGpus) {
+  for (const Framework framework : {Framework::megatron, Framework::torchtitan, Framework::fsdp}) {
+    Question q = question(8, kGiB * 80);
+    q.training = with_framework(q.training, framework);
+    q.space.tensor_parallel = {8};
+    q.space.context_parallel = {8};
+    try {
+      static_cast<void>(answer(q));
+      FAIL() << "64 ranks on 8 GPUs were planned";
+    } catch (const InputError& error) {
+      EXPECT_NE(std::string(error.what()).find("8 GPUs are not a multiple of the 64 ranks"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+}
+
 TEST(Search, OffloadOfParametersBelowStage3SaysWhy) {
   Question q = question(4, kGiB * 80);
   q.space.zero_stages = {2, 3};
