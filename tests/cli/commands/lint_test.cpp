@@ -202,7 +202,7 @@ TEST(LintCommand, NamesWhatMegatronRefuses) {
               AllOf(HasSubstr("full without recompute_method"), HasSubstr("muon")));
   EXPECT_THAT(effects("--tensor_model_parallel_size 3"), HasSubstr("does not divide a feed-forward"));
   EXPECT_THAT(effects("--overlap_param_gather true"), HasSubstr("--overlap-param-gather needs"));
-  EXPECT_EQ(in_process("lint " + folder.write("bad.sh", flags + "--tuner_type lora")).status, kNothingFits);
+  EXPECT_EQ(in_process("lint " + folder.write("bad.sh", flags + "--fp8_format e4m3")).status, kNothingFits);
   EXPECT_THAT(in_process("lint " + folder.write("x.sh", "swift sft --model Qwen/Qwen3-8B")).err,
               HasSubstr("accepted: DeepSpeed configs, and scripts that train with Megatron-Core"));
 }

@@ -110,7 +110,7 @@ TEST(Megatron, RefusesWhatMegatronCannotRun) {
   EXPECT_EQ(in_process("--model 8B --gpus 8 --mem 80 --pp 2").status, 2);
   EXPECT_EQ(in_process("--model google/gemma-2-9b --gpus 8 --mem 80 --framework megatron").status, 2);
   for (const std::string more :
-       {"--zero 3", "--offload all", "--kernels liger", "--fused-loss", "--method lora", "--attention eager",
+       {"--zero 3", "--offload all", "--kernels liger", "--fused-loss", "--method qlora", "--attention eager",
         "--no-master-weights", "--sp 2", "--optimizer lion"})
     EXPECT_EQ(in_process(kSmall + " " + more).status, 2) << more;
 }
