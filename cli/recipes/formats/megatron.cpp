@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 #include "cli/base/values.h"
 #include "cli/recipes/trainer_keys.h"
@@ -253,6 +254,47 @@ std::vector<RecipeRow> with_megatron_rows(const std::vector<std::vector<RecipeRo
     for (const RecipeRow& row : more)
       if (std::ranges::find(all, row.key, &RecipeRow::key) == all.end()) all.push_back(row);
   return all;
+}
+
+namespace {
+
+/// Returns a whole number that another key says, 1 where it says none.
+std::int64_t degree_of(const RecipePlace& place, std::string_view key) {
+  const std::string text = place.other(key);
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number > 0 && number <= kMostDegree
+             ? number
+             : 1;
+}
+
+}  // namespace
+
+RecipeOptions megatron_global_batch(const RecipePlace& place, std::int64_t batch) {
+  std::int64_t ranks = place.asked.gpus.value_or(0);
+  for (const std::string_view key :
+       {"tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size"})
+    ranks = ranks % degree_of(place, key) == 0 ? ranks / degree_of(place, key) : 0;
+  const std::int64_t each = degree_of(place, "micro_batch_size"), samples = ranks * each;
+  // A batch that no number of ranks could make is left as it is: it is refused.
+  const bool is_kept =
+      samples == 0 || batch % samples == 0 || batch % each != 0 || place.is_given("--micro-batch");
+  if (is_kept) return {{"--global-batch", std::to_string(batch)}};
+  const std::int64_t next = (batch / samples + 1) * samples;
+  place.not_planned(
+      fmt::format("{} is not a multiple of micro-batch {} x {} data-parallel ranks, which Megatron refuses: "
+                  "{} is planned",
+                  batch, each, ranks, next));
+  return {{"--global-batch", std::to_string(next)}};
+}
+
+RecipeOptions global_batch(const RecipePlace& place) {
+  const std::string text = place.scalar();
+  std::int64_t batch = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), batch);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  if (!is_number || batch < 1 || batch > kMostGlobalBatch) return as_text(place);
+  return megatron_global_batch(place, batch);
 }
 
 }  // namespace zplan

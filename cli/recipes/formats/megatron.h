@@ -1,6 +1,7 @@
 #pragma once
 // Megatron-Core's arguments as keys of trainers that run it.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -43,10 +44,15 @@ enum class MegatronSpelling {
                                                                                   std::string_view value,
                                                                                   RecipeFormat format);
 
+/// Returns --global-batch of `batch` samples. Where the typed GPUs cannot make it, which Megatron refuses, it
+/// is the smallest multiple of micro-batch and data-parallel ranks above it, and the key is named.
+[[nodiscard]] RecipeOptions megatron_global_batch(const RecipePlace& place, std::int64_t batch);
+
 // Translations.
 [[nodiscard]] RecipeOptions distributed_optimizer(const RecipePlace& place);  ///< stage 1, or 0
 [[nodiscard]] RecipeOptions recompute_granularity(const RecipePlace& place);
 [[nodiscard]] RecipeOptions attention_backend(const RecipePlace& place);
 [[nodiscard]] RecipeOptions loss_kernel(const RecipePlace& place);  ///< the key names the fused loss's kernel
+[[nodiscard]] RecipeOptions global_batch(const RecipePlace& place);
 
 }  // namespace zplan

@@ -255,7 +255,7 @@ std::vector<RecipeRow> training_rows() {
           {"CUDA_DEVICE_MAX_CONNECTIONS", "", connections},
           {"seq_length", "--seq", as_text},
           {"micro_batch_size", "--micro-batch", as_text},
-          {"global_batch_size", "--global-batch", as_text},
+          {"global_batch_size", "--global-batch", global_batch},
           {"rampup_batch_size", "", nullptr, {}, "smaller batches at first: the last one is planned"},
           {"tensor_model_parallel_size", "--tp", as_text},
           {"pipeline_model_parallel_size", "--pp", as_text},

@@ -170,7 +170,7 @@ std::vector<RecipeRow> training_rows() {
       {"max_length", "--seq", as_text},
       {"packing_length", "--seq", packed_length},
       {"micro_batch_size", "--micro-batch", as_text},
-      {"global_batch_size", "--global-batch", as_text},
+      {"global_batch_size", "--global-batch", global_batch},
       {"tensor_model_parallel_size", "--tp", as_text},
       {"pipeline_model_parallel_size", "--pp", as_text},
       {"virtual_pipeline_model_parallel_size", "--vpp", as_text},
@@ -209,12 +209,18 @@ std::vector<RecipeRow> training_rows() {
   };
 }
 
+/// Source: ms-swift 4.6 swift/megatron/arguments/megatron_args.py global_batch_size.
+RecipeOptions usual_global_batch(const RecipePlace& place) {
+  constexpr std::int64_t kUsual = 16;
+  return place.other("global_batch_size").empty() ? megatron_global_batch(place, kUsual) : RecipeOptions{};
+}
+
 std::vector<RecipeDefault> defaults() {
   std::vector<RecipeDefault> all{{"tensor_model_parallel_size", "--framework", "megatron"},
                                  {"tuner_type", "--method", "full"},
                                  {"torch_dtype", "--precision", "bf16"},
                                  {"micro_batch_size", "--micro-batch", "1"},
-                                 {"global_batch_size", "--global-batch", "16"},
+                                 {"global_batch_size", "", "", usual_global_batch},
                                  {"tensor_model_parallel_size", "--tp", "1"},
                                  {"pipeline_model_parallel_size", "--pp", "1"},
                                  {"virtual_pipeline_model_parallel_size", "--vpp", "1"},

@@ -193,6 +193,20 @@ TEST(SwiftMegatron, IsWrittenBackInItsOwnKeys) {
   EXPECT_EQ(in_process("--recipe " + out + " --mem 80").status, kFits);
 }
 
+TEST(SwiftMegatron, PlansTheNextBatchThatTheTypedGpusCanMake) {
+  const std::string script = kFull + "--micro_batch_size 16 --global_batch_size 16";
+  const auto accumulation = [](const json& r) {
+    return r.at("plans").at(0).at("strategy").at("gradient_accumulation_steps").get<int>();
+  };
+  const json grown = planned_as(script, "run.sh", "--gpus 8");  // 64 samples: one micro-batch a rank
+  EXPECT_EQ(accumulation(grown), 1);
+  EXPECT_THAT(not_planned(grown), HasSubstr("global_batch_size"));
+  const json made = planned_as(script, "run.sh", "--gpus 2");
+  EXPECT_EQ(accumulation(made), 1);
+  EXPECT_THAT(not_planned(made), Not(HasSubstr("global_batch_size")));
+  EXPECT_EQ(accumulation(planned_as(kFull, "run.sh", "--gpus 8")), 4);  // ms-swift's usual 16 samples
+}
+
 // ---- Megatron-LM
 
 const std::string kSizes =
