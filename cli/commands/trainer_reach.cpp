@@ -6,6 +6,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/options/request.h"
+#include "cli/report/report.h"
 #include "models/base/error.h"
 #include "planner/question/trainers.h"
 #include "planner/search/inverse.h"

@@ -148,11 +148,7 @@ class Applied {
   void keep_together() {
     for (const std::string& option : typed_)
       drop([&](const Chosen& each) { return each.option == option; }, fmt::format("{} is given", option));
-    // One follows from the other.
-    for (const auto& [typed, follows] :
-         {std::pair{"--global-batch", "--grad-accum"}, {"--grad-accum", "--global-batch"}})
-      if (was_typed(typed))
-        drop([&](const Chosen& each) { return each.option == follows; }, fmt::format("{} is given", typed));
+    drop_what_follows("--global-batch", "--grad-accum"), drop_what_follows("--grad-accum", "--global-batch");
     keep_sharding();
     drop_idle("--method");
     drop_idle("--samples");
@@ -180,6 +176,12 @@ class Applied {
            "the DeepSpeed config says it");
     drop([&](const Chosen& each) { return !takes(each.option); },
          fmt::format("not an option of {}", to_name(options_.command)));
+  }
+
+  /// Drops an option that follows from a typed one.
+  void drop_what_follows(std::string_view typed, std::string_view option) {
+    if (was_typed(typed))
+      drop([&](const Chosen& each) { return each.option == option; }, fmt::format("{} is given", typed));
   }
 
   /// True if the setting says in which type weights are loaded.

@@ -54,7 +54,7 @@ Routing routing_of(const RunInputs& inputs) {
 }  // namespace
 
 bool begins_with_rows(const Training& training) {
-  constexpr std::string_view kTable = "word_embeddings";
+  static constexpr std::string_view kTable = "word_embeddings";
   const bool trains_table = std::ranges::any_of(
       training.modules_to_save, [](const std::string& each) { return each.ends_with(kTable); });
   return training.method != Method::full && !trains_table;
