@@ -101,6 +101,10 @@ std::optional<std::int64_t> written_count(std::string_view text, std::int64_t th
 
 }  // namespace
 
+std::optional<std::int64_t> to_whole_number(std::string_view text) {
+  return whole_number<std::int64_t>(text);
+}
+
 OptionChanges typed_options(std::string_view typed) {
   std::istringstream words{std::string(typed)};
   OptionChanges options;

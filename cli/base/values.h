@@ -30,6 +30,9 @@ using OptionChanges = std::vector<std::pair<std::string, std::string>>;
 inline constexpr std::int64_t kLongestSequence = 16'777'216, kMostMicroBatch = 65'536, kMostSteps = 100'000,
                               kMostGlobalBatch = 100'000'000, kMostDegree = 1024, kMostGpus = 1'000'000;
 
+/// Returns the whole of `text` as a whole number; nothing where it is none, or none of 64 bits.
+[[nodiscard]] std::optional<std::int64_t> to_whole_number(std::string_view text);
+
 [[nodiscard]] std::int64_t parse_integer(std::string_view option, std::string_view text, std::int64_t low,
                                          std::int64_t high);
 

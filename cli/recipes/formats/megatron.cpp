@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "cli/base/values.h"
 #include "cli/recipes/trainer_keys.h"
@@ -258,43 +257,50 @@ std::vector<RecipeRow> with_megatron_rows(const std::vector<std::vector<RecipeRo
 
 namespace {
 
-/// Returns a whole number that another key says, 1 where it says none.
+/// Returns a degree that another key says, 1 where it says none.
 std::int64_t degree_of(const RecipePlace& place, std::string_view key) {
-  const std::string text = place.other(key);
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && number > 0 && number <= kMostDegree
-             ? number
-             : 1;
+  const std::int64_t said = to_whole_number(place.other(key)).value_or(1);
+  return said > 0 && said <= kMostDegree ? said : 1;
+}
+
+/// Returns the GPUs that the script starts its run on; 0 where it does not say.
+std::int64_t own_gpus(const RecipePlace& place) {
+  std::int64_t gpus = 0;
+  for (const std::string_view key : {"NPROC_PER_NODE", "nproc_per_node"})
+    if (const auto said = to_whole_number(place.other(key))) gpus = *said;
+  for (const std::string_view key : {"NNODES", "nnodes", "num_nodes"})
+    if (const std::string said = place.other(key); !said.empty()) gpus *= to_whole_number(said).value_or(0);
+  return gpus <= kMostGpus ? gpus : 0;
+}
+
+/// Returns the samples of a micro-step on that many GPUs; 0 where the script's degrees do not divide them.
+std::int64_t samples_on(const RecipePlace& place, std::int64_t gpus) {
+  for (const std::string_view key :
+       {"tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size"})
+    gpus = gpus % degree_of(place, key) == 0 ? gpus / degree_of(place, key) : 0;
+  return gpus * degree_of(place, "micro_batch_size");
 }
 
 }  // namespace
 
 RecipeOptions megatron_global_batch(const RecipePlace& place, std::int64_t batch) {
-  std::int64_t ranks = place.asked.gpus.value_or(0);
-  for (const std::string_view key :
-       {"tensor_model_parallel_size", "pipeline_model_parallel_size", "context_parallel_size"})
-    ranks = ranks % degree_of(place, key) == 0 ? ranks / degree_of(place, key) : 0;
-  const std::int64_t each = degree_of(place, "micro_batch_size"), samples = ranks * each;
-  // A batch that no number of ranks could make is left as it is: it is refused.
+  const std::int64_t samples = samples_on(place, place.asked.gpus.value_or(0)),
+                     own = samples_on(place, own_gpus(place));
+  // A batch that the script's own GPUs cannot make is left as it is: it is refused.
   const bool is_kept =
-      samples == 0 || batch % samples == 0 || batch % each != 0 || place.is_given("--micro-batch");
+      samples == 0 || batch % samples == 0 || own == 0 || batch % own != 0 || place.is_given("--micro-batch");
   if (is_kept) return {{"--global-batch", std::to_string(batch)}};
-  const std::int64_t next = (batch / samples + 1) * samples;
+  const std::int64_t next = (batch / samples + 1) * samples, each = degree_of(place, "micro_batch_size");
   place.not_planned(
       fmt::format("{} is not a multiple of micro-batch {} x {} data-parallel ranks, which Megatron refuses: "
                   "{} is planned",
-                  batch, each, ranks, next));
+                  batch, each, samples / each, next));
   return {{"--global-batch", std::to_string(next)}};
 }
 
 RecipeOptions global_batch(const RecipePlace& place) {
-  const std::string text = place.scalar();
-  std::int64_t batch = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), batch);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
-  if (!is_number || batch < 1 || batch > kMostGlobalBatch) return as_text(place);
-  return megatron_global_batch(place, batch);
+  const std::int64_t batch = to_whole_number(place.scalar()).value_or(0);
+  return batch < 1 || batch > kMostGlobalBatch ? as_text(place) : megatron_global_batch(place, batch);
 }
 
 }  // namespace zplan

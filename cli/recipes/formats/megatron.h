@@ -44,8 +44,9 @@ enum class MegatronSpelling {
                                                                                   std::string_view value,
                                                                                   RecipeFormat format);
 
-/// Returns --global-batch of `batch` samples. Where the typed GPUs cannot make it, which Megatron refuses, it
-/// is the smallest multiple of micro-batch and data-parallel ranks above it, and the key is named.
+/// Returns --global-batch of `batch` samples. Where the script's own GPUs can make it and the typed ones
+/// cannot, which Megatron refuses, it is the smallest multiple of micro-batch and data-parallel ranks above
+/// it, and the key is named.
 [[nodiscard]] RecipeOptions megatron_global_batch(const RecipePlace& place, std::int64_t batch);
 
 // Translations.

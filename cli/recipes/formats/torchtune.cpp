@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 
 #include "cli/recipes/recipe_table.h"
 #include "models/base/error.h"
@@ -109,10 +108,8 @@ constexpr std::array kSizes{std::pair{"vocab_size"sv, "vocab_size"sv},
 
 std::optional<std::int64_t> number(std::string text) {
   std::erase(text, '_');
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value <= 0) return std::nullopt;
-  return value;
+  const auto value = to_whole_number(text);
+  return value && *value > 0 ? value : std::nullopt;
 }
 
 /// The width of a feed-forward layer that is given none. Source: torchtune 0.7 modules/common_utils.py,

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 
 #include "cli/recipes/recipe_table.h"
@@ -16,16 +15,9 @@ namespace verl {
 
 namespace {
 
-std::optional<std::int64_t> whole(const std::string& text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 /// Returns a number of the config, or verl's default.
 std::int64_t number(const RecipePlace& place, std::string_view key, std::int64_t otherwise) {
-  return whole(place.other(key)).value_or(otherwise);
+  return to_whole_number(place.other(key)).value_or(otherwise);
 }
 
 constexpr std::string_view kPrompt = "data.max_prompt_length", kAnswer = "data.max_response_length",

@@ -194,7 +194,8 @@ TEST(SwiftMegatron, IsWrittenBackInItsOwnKeys) {
 }
 
 TEST(SwiftMegatron, PlansTheNextBatchThatTheTypedGpusCanMake) {
-  const std::string script = kFull + "--micro_batch_size 16 --global_batch_size 16";
+  const std::string rest = kFull.substr(kFull.find(' ')) + "--micro_batch_size 16 --global_batch_size 16";
+  const std::string script = "NPROC_PER_NODE=2" + rest;
   const auto accumulation = [](const json& r) {
     return r.at("plans").at(0).at("strategy").at("gradient_accumulation_steps").get<int>();
   };
@@ -205,6 +206,10 @@ TEST(SwiftMegatron, PlansTheNextBatchThatTheTypedGpusCanMake) {
   EXPECT_EQ(accumulation(made), 1);
   EXPECT_THAT(not_planned(made), Not(HasSubstr("global_batch_size")));
   EXPECT_EQ(accumulation(planned_as(kFull, "run.sh", "--gpus 8")), 4);  // ms-swift's usual 16 samples
+  // Four GPUs cannot make the batch either, so Megatron refuses this script wherever it runs.
+  const Folder folder;
+  const std::string file = folder.write("run.sh", "NPROC_PER_NODE=4" + rest);
+  EXPECT_THAT(in_process("--recipe " + file + " --gpus 8 --mem 80").err, HasSubstr("a global batch of 16"));
 }
 
 // ---- Megatron-LM
