@@ -216,7 +216,7 @@ function renderScenarios() {
 
 /** What an example ends in: its bar of memory and its verdict, once they are known. */
 function exampleFound(options) {
-  const report = answerOf(makeScenario(options))?.report;
+  const report = answerOf(makeScenario(options))?.report ?? examples.get(options);
   if (!report) return h("span", { class: "found is-waiting" }, h("span", { class: "line" }));
   const [plan] = report.plans;
   return h("span", { class: "found" },
@@ -225,14 +225,18 @@ function exampleFound(options) {
     h("span", {}, t("{} of {} GiB", gib(plan.memory.required), gib(available(report))), t(", {} a step", seconds(plan.time.step))));
 }
 
+const exampleWords = (scenario) => ["plan", ...wordsOf(scenario), "--no-advice", "--json"];
+const examples = new Map(); // by example: its report without advice
 let isPlanningExamples = false;
-/** Plans the examples one after the other, as long as there is nothing else to plan. */
+/** Plans the examples one after the other, as long as there is nothing else to plan. Without advice they keep a question waiting for less. */
 async function planExamples() {
   if (isPlanningExamples) return;
   isPlanningExamples = true;
   for (const [, options] of EXAMPLES) {
     if (current()) break;
-    await plan(makeScenario(options), null);
+    if (examples.has(options)) continue;
+    const answer = await engine.ask(exampleWords(makeScenario(options)), { kind: null }).then(readAnswer, () => ({}));
+    if (answer.report) examples.set(options, answer.report);
     if (!current()) showStart();
   }
   isPlanningExamples = false;
