@@ -58,9 +58,9 @@ void write_exports(const Report& report, std::ostream& err);
 [[nodiscard]] OpenQuestion open_question(const Options& options, const Question& question,
                                          const HardwareProfiles& hardware);
 
-/// Returns what the answer of the first trainer of --trainer leaves room for, and the same of the trainer
-/// that its library stands beside (Trainer::beside), with the question's framework and optimizer. Returns
-/// nothing where there is no such trainer.
+/// Returns the memory, the step time, the largest micro-batch and the longest sample of a run under the first
+/// trainer of --trainer, then of the same run under Trainer::beside, with the question's framework and
+/// optimizer. Returns nothing for a trainer without Trainer::beside.
 [[nodiscard]] std::vector<TrainerReach> trainer_reaches(const Options& options, const Question& question,
                                                         const Answer& answer, const Environment& environment);
 

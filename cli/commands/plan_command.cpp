@@ -114,10 +114,15 @@ Exploration search(const Question& question, const Scope& scope, const Environme
   return found;
 }
 
+/// True if the output has room for more than the plans' figures.
+bool shows_sentences(const Options& options) {
+  return options.format != OutputFormat::csv && options.emit != "-";
+}
+
 /// Returns the advice where the report shows it.
 std::optional<Advice> shown_advice(const Invocation& invocation, const Question& question) {
   const Options& options = invocation.options;
-  if (options.no_advice || options.format == OutputFormat::csv || options.emit == "-") return std::nullopt;
+  if (options.no_advice || !shows_sentences(options)) return std::nullopt;
   return advice_for(options, invocation.arguments, question, invocation.environment);
 }
 
@@ -189,14 +194,14 @@ int plan_command(const Invocation& invocation) {
   Answer result = answer(request.question);
   result.warnings.insert(result.warnings.begin(), request.warnings.begin(), request.warnings.end());
   const std::optional<Advice> advice = shown_advice(invocation, request.question);
-  return write_report(
-      {.question = request.question,
-       .answer = result,
-       .options = invocation.options,
-       .arguments = invocation.arguments,
-       .advice = advice ? &*advice : nullptr,
-       .reaches = trainer_reaches(invocation.options, request.question, result, invocation.environment)},
-      invocation);
+  Report report{.question = request.question,
+                .answer = result,
+                .options = invocation.options,
+                .arguments = invocation.arguments,
+                .advice = advice ? &*advice : nullptr};
+  if (shows_sentences(invocation.options))
+    report.reaches = trainer_reaches(invocation.options, request.question, result, invocation.environment);
+  return write_report(std::move(report), invocation);
 }
 
 /// Reports by how much the plain strategies miss where no config fits.

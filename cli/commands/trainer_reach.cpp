@@ -1,5 +1,5 @@
-// What an answer leaves room for under a trainer, and what the same run takes under the trainer that its
-// library stands beside.
+// Computes the largest micro-batch and the longest sample under a trainer, and under the trainer that the
+// same script runs without its library.
 
 #include <algorithm>
 #include <utility>
@@ -64,7 +64,7 @@ std::vector<TrainerReach> trainer_reaches(const Options& options, const Question
     const Question q = make_request(beside, environment).question;
     all.push_back(reach_of(other, open_question(beside, q, hardware), draft_answer(q).plans.front()));
   } catch (const InputError&) {
-    // A question that the other trainer cannot be asked has no row of it.
+    // The other trainer refuses the question: its row is left out.
   }
   return all;
 }

@@ -218,7 +218,7 @@ ModelSearch model_search(const Environment& environment, HubSite site, bool offl
       .user_models = user_models_folder(environment),
       .hub_cache = hub_cache_folder(environment),
       .modelscope_cache = site == HubSite::modelscope ? modelscope_cache_folder(environment) : ""};
-  // The token's file is read where a hub is asked, as most models are known without.
+  // Reads the token's file when a hub is asked, not before: the catalogue knows most models.
   if (may_ask(environment, offline))
     search.hub = [=](std::string_view id) { return ask_hub(id, *hub_settings(environment, site, offline)); };
   else if (offline || environment.hub_offline)

@@ -146,9 +146,9 @@ class Applied {
 
   /// Options that would contradict what was typed, or do nothing with it.
   void keep_together() {
-    for (const std::string& option : typed_)
-      drop([&](const Chosen& each) { return each.option == option; }, fmt::format("{} is given", option));
-    drop_what_follows("--global-batch", "--grad-accum"), drop_what_follows("--grad-accum", "--global-batch");
+    for (const std::string& option : typed_) drop_beside(option, option);
+    // One follows from the other.
+    drop_beside("--global-batch", "--grad-accum"), drop_beside("--grad-accum", "--global-batch");
     keep_sharding();
     drop_idle("--method");
     drop_idle("--samples");
@@ -178,8 +178,8 @@ class Applied {
          fmt::format("not an option of {}", to_name(options_.command)));
   }
 
-  /// Drops an option that follows from a typed one.
-  void drop_what_follows(std::string_view typed, std::string_view option) {
+  /// Drops an option that a typed one leaves nothing to say.
+  void drop_beside(std::string_view typed, std::string_view option) {
     if (was_typed(typed))
       drop([&](const Chosen& each) { return each.option == option; }, fmt::format("{} is given", typed));
   }

@@ -33,7 +33,6 @@ struct Comparison {
   std::optional<Contest> contest{};  ///< between the two fastest
 };
 
-/// Holds everything that a report is made from. The values that it refers to must outlive it.
 /// TrainerReach says what a run takes under a trainer, and the largest micro-batch and the longest sample,
 /// in tokens, with which it fits, all else as asked. Absent: none fits.
 struct TrainerReach {
@@ -44,6 +43,7 @@ struct TrainerReach {
   std::optional<std::int64_t> largest_micro_batch{}, longest_sequence{};
 };
 
+/// Holds everything that a report is made from. The values that it refers to must outlive it.
 struct Report {
   const Question& question;
   const Answer& answer;

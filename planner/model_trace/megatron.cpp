@@ -509,15 +509,11 @@ Tensor final_norm(Program& p, const Parameters& of, const Tensor& hidden) {
 
 namespace {
 
-/// Every rank's tokens, for a layer that gathers by an operation of its own.
+/// Returns every rank's tokens, for a layer that gathers by an operation of its own.
 Tensor all_tokens(Program& p, const Tensor& x) {
-  const auto node = p.torch.node({&x});
-  Tensor all = gather(p, x, TensorCall::gathered_tokens);
-  if (!node) return all;
-  node->backward = [&p](Tensors& gradients) {
-    return Tensors{scatter(p, gradients[0], TensorCall::scattered_gradients)};
-  };
-  return Autograd::connected(all, node);
+  return moved(
+      p.torch, x, [&p](const Tensor& own) { return gather(p, own, TensorCall::gathered_tokens); },
+      [&p](const Tensor& gradient) { return scatter(p, gradient, TensorCall::scattered_gradients); });
 }
 
 /// LinearWithFrozenWeight, which keeps no input. Source: Megatron-Core 0.19.2 core/tensor_parallel/layers.py

@@ -482,16 +482,11 @@ Tensor grouped_product(const MixtureCall& call, const Tensor& x, const Stack& st
 /// The experts' layer `module`, each with its own adapter.
 Tensor grouped_linear(const MixtureCall& call, const Tensor& x, const std::string& module,
                       const std::function<Tensor()>& again = {}) {
-  Program& p = call.p;
-  const Adapter adapter = adapter_of(call.of, module);
   const Tensor result = grouped_product(call, x, stack_of(call.of.get(module + ".weight")), again);
-  if (adapter.down == nullptr) return result;
-  Tensor low;
-  {
-    const Tensor input = adapter_input(p, x);
-    low = grouped_product(call, input, stack_of(*adapter.down));
-  }
-  return with_adapter_output(p, result, grouped_product(call, low, stack_of(*adapter.up)));
+  const auto product = [&call](const Parameter& weight, const Tensor& rows) {
+    return grouped_product(call, rows, stack_of(weight));
+  };
+  return adapted(call.p, adapter_of(call.of, module), x, result, product, product);
 }
 
 /// weighted_bias_swiglu_impl: the gate's product with the other half, times the row's weight. `again`: what

@@ -66,10 +66,12 @@ struct Adapter {
 [[nodiscard]] inline bool is_adapter(const std::string& name) {
   return name.find(".lora_") != std::string::npos;
 }
-/// Records what lora_A gets of a layer's input: the input, or what dropout leaves of it.
-[[nodiscard]] Tensor adapter_input(Program& p, const Tensor& x);
-/// Records the sum of a layer's output `result` and the scaled output of its adapter.
-[[nodiscard]] Tensor with_adapter_output(Program& p, const Tensor& result, Tensor output);
+/// Records a product of one of an adapter's weights.
+using AdapterProduct = std::function<Tensor(const Parameter& weight, const Tensor& x)>;
+/// Records what an adapter adds to the output `result` of a layer with input `x`; returns `result` where the
+/// layer has none. `down` and `up` divide lora_A and lora_B among ranks as the layer does.
+[[nodiscard]] Tensor adapted(Program& p, const Adapter& adapter, const Tensor& x, const Tensor& result,
+                             const AdapterProduct& down, const AdapterProduct& up);
 
 /// Records what an adapter adds to the output `result` of a layer that every rank has whole: both its weights
 /// are whole, too.

@@ -152,11 +152,15 @@ Adapter adapter_of(const Parameters& of, const std::string& module) {
   return {of.find(module + ".lora_A.default.weight"), of.find(module + ".lora_B.default.weight")};
 }
 
-Tensor adapter_input(Program& p, const Tensor& x) {
-  return p.training.lora_dropout > 0 ? dropout(p.torch, x) : x;
-}
-
-Tensor with_adapter_output(Program& p, const Tensor& result, Tensor output) {
+Tensor adapted(Program& p, const Adapter& adapter, const Tensor& x, const Tensor& result,
+               const AdapterProduct& down, const AdapterProduct& up) {
+  if (adapter.down == nullptr) return result;
+  Tensor low;
+  {
+    const Tensor input = p.training.lora_dropout > 0 ? dropout(p.torch, x) : x;
+    low = down(*adapter.down, input);
+  }
+  Tensor output = up(*adapter.up, low);
   const Tensor scaled = scale(p.torch, output);
   output.reset();
   return add(p.torch, result, scaled);
@@ -164,40 +168,34 @@ Tensor with_adapter_output(Program& p, const Tensor& result, Tensor output) {
 
 namespace {
 
-/// Records what an adapter adds to a column-parallel layer's output `result`: lora_A is whole on every rank
-/// and gets the rank's own tokens, lora_B is divided as the layer is.
-Tensor adapted_columns(Program& p, const Adapter& adapter, const Tensor& x, const Tensor& result) {
-  if (adapter.down == nullptr) return result;
-  Tensor low;
-  {
-    const Tensor input = adapter_input(p, x);
-    low = whole_product(p, *adapter.down, input);
-  }
-  return with_adapter_output(p, result, column_product(p, *adapter.up, low));
+using ProductOf = Tensor (*)(Program&, const Parameter&, const Tensor&);
+
+Tensor adapted_by(Program& p, const Adapter& adapter, const Tensor& x, const Tensor& result, ProductOf down,
+                  ProductOf up) {
+  const auto of = [&p](ProductOf product) {
+    return [&p, product](const Parameter& weight, const Tensor& of_layer) {
+      return product(p, weight, of_layer);
+    };
+  };
+  return adapted(p, adapter, x, result, of(down), of(up));
 }
 
-/// The same of a row-parallel layer: ranks sum the narrow product of lora_A, which is divided as the layer
-/// is; lora_B is whole.
+/// Adapts a column-parallel layer: lora_A is whole on every rank and gets the rank's own tokens, lora_B is
+/// divided as the layer is.
+Tensor adapted_columns(Program& p, const Adapter& adapter, const Tensor& x, const Tensor& result) {
+  return adapted_by(p, adapter, x, result, whole_product, column_product);
+}
+
+/// Adapts a row-parallel layer: lora_A is divided as the layer is, and ranks sum its narrow product; lora_B
+/// is whole.
 Tensor adapted_rows(Program& p, const Adapter& adapter, const Tensor& x, const Tensor& result) {
-  if (adapter.down == nullptr) return result;
-  Tensor low;
-  {
-    const Tensor input = adapter_input(p, x);
-    low = row_product(p, *adapter.down, input);
-  }
-  return with_adapter_output(p, result, whole_product(p, *adapter.up, low));
+  return adapted_by(p, adapter, x, result, row_product, whole_product);
 }
 
 }  // namespace
 
 Tensor adapted_whole(Program& p, const Adapter& adapter, const Tensor& x, const Tensor& result) {
-  if (adapter.down == nullptr) return result;
-  Tensor low;
-  {
-    const Tensor input = adapter_input(p, x);
-    low = whole_product(p, *adapter.down, input);
-  }
-  return with_adapter_output(p, result, whole_product(p, *adapter.up, low));
+  return adapted_by(p, adapter, x, result, whole_product, whole_product);
 }
 
 namespace {

@@ -4,6 +4,9 @@
 // which returns it where the options differ from the framework's own defaults.
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +15,15 @@
 #include "models/base/names.h"
 
 namespace zplan {
+
+/// Returns the whole number from `least` to `most` that `text` is; nothing where it is none.
+[[nodiscard]] inline std::optional<std::int64_t> whole_argument(std::string_view text, std::int64_t least,
+                                                                std::int64_t most) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_whole = error == std::errc() && end == text.data() + text.size();
+  return is_whole && value >= least && value <= most ? std::optional(value) : std::nullopt;
+}
 
 /// Sets the argument that `word` gives: "name", or "name=value". Throws InputError, which names `place` and
 /// what is accepted.

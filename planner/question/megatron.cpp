@@ -57,21 +57,13 @@ MegatronArgument of_config(MegatronArgument argument) {
 /// elements, and of predictions, each with a layer of its own (models have as many layers at most).
 constexpr std::int64_t kMostOfAny = 1LL << 24, kMostElements = 1LL << 40, kMostPredictions = 1024;
 
-/// Returns the whole number from 1 to `most` that `text` is.
-std::optional<std::int64_t> whole_argument(std::string_view text, std::int64_t most = kMostOfAny) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool is_whole = error == std::errc() && end == text.data() + text.size();
-  return is_whole && value > 0 && value <= most ? std::optional(value) : std::nullopt;
-}
-
 /// A whole number from 1 to `most`.
 template <auto member, std::int64_t most = kMostOfAny>
 MegatronArgument number(std::string_view name) {
   return {name,
           {fmt::format("a whole number from 1 to {}", most)},
           [](M& options, std::string_view given) {
-            const auto value = whole_argument(given, most);
+            const auto value = whole_argument(given, 1, most);
             if (value) options.*member = Of<member>(*value);
             return value.has_value();
           },
@@ -183,7 +175,7 @@ MegatronArgument numbers(std::string_view name) {
           [](M& options, std::string_view given) {
             (options.*member).clear();
             for (const std::string& word : words_of(given)) {
-              const auto value = whole_argument(word);
+              const auto value = whole_argument(word, 1, kMostOfAny);
               if (!value) return false;
               (options.*member).push_back(*value);
             }

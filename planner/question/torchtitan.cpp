@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "planner/question/argument_list.h"
 
 namespace zplan {
@@ -43,10 +41,9 @@ TitanArgument whole(std::string_view name, std::string_view flag = {}) {
   return {name,
           {fmt::format("a whole number from 0 to {}", most)},
           [](TitanOptions& options, std::string_view given) {
-            const auto [end, error] =
-                std::from_chars(given.data(), given.data() + given.size(), options.*member);
-            return error == std::errc() && end == given.data() + given.size() && options.*member >= 0 &&
-                   options.*member <= most;
+            const auto value = whole_argument(given, 0, most);
+            if (value) options.*member = *value;
+            return value.has_value();
           },
           [](const TitanOptions& options) {
             return differs<member>(options) ? Value(std::to_string(options.*member)) : std::nullopt;

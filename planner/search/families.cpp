@@ -18,16 +18,16 @@ bool holds(const std::vector<std::int64_t>& list, std::int64_t value) {
   return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
 }
 
-/// Whatever mini-batches there are.
-std::vector<Batches> all_batches(const Scope& scope, std::int64_t data_parallel, std::int64_t usual) {
+/// Returns the batches of a family of this layout, whatever mini-batches there are.
+std::vector<Batches> all_batches(const Scope& scope, const ParallelLayout& layout) {
   std::vector<Batches> all;
   if (!scope.global_batch_size) {
     for (const std::int64_t each : scope.accumulations) all.push_back({each, scope.micro_batch_sizes});
-    if (all.empty()) all.push_back({usual, scope.micro_batch_sizes});
+    if (all.empty()) all.push_back({usual_micro_batches(layout), scope.micro_batch_sizes});
     return all;
   }
-  if (*scope.global_batch_size % data_parallel != 0) return {};
-  const std::int64_t samples = *scope.global_batch_size / data_parallel;
+  if (*scope.global_batch_size % layout.data_ranks() != 0) return {};
+  const std::int64_t samples = *scope.global_batch_size / layout.data_ranks();
   for (const std::int64_t size : divisors(samples))
     if (holds(scope.micro_batch_sizes, size) && holds(scope.accumulations, samples / size))
       all.push_back({samples / size, {size}});
@@ -104,7 +104,7 @@ std::int64_t micro_batch_step(std::size_t index) {
 }
 
 std::vector<Batches> batches(const Scope& scope, const ParallelLayout& layout, std::int64_t mini_batches) {
-  std::vector<Batches> all = all_batches(scope, layout.data_ranks(), usual_micro_batches(layout));
+  std::vector<Batches> all = all_batches(scope, layout);
   std::erase_if(all, [&](const Batches& each) { return each.accumulation % mini_batches != 0; });
   return all;
 }

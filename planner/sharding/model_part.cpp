@@ -111,12 +111,12 @@ Model model_part(const Model& model, const Strategy& strategy, const RankClass& 
 
 std::vector<Model> chunk_models(const Model& part, const Strategy& strategy, const RankClass& place) {
   std::vector<Model> models;
+  const EndChunks ends = end_chunks(strategy, place);
   auto next = part.inventory.layers.begin();
   for (const std::int64_t size : chunk_sizes(part, strategy, place.stage)) {
     Inventory& inventory = models.emplace_back(part).inventory;
     inventory.layers = {next, next + size};
     next += size;
-    const EndChunks ends = end_chunks(strategy, place);
     if (models.size() - 1 != ends.before) inventory.before.clear();
     if (models.size() - 1 != ends.after) inventory.after.clear();
   }

@@ -305,7 +305,7 @@ class Transfers {
     waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(joined));
     for (const Action& each : next) {
       made_[rank].push_back(each);
-      // What stays on the rank is passed on within the action.
+      // A tensor that stays on the rank is passed on within the action.
       pass_on(rank, each, true);
     }
     for (const Action& each : next) pass_on(rank, each, false);

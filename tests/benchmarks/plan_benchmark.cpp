@@ -17,20 +17,13 @@
 #include "planner/search/family.h"
 #include "planner/search/search.h"
 #include "planner/simulation/run.h"
+#include "tests/planner/support.h"
 
 namespace zplan {
 namespace {
 
 Question question(const std::string& model, std::int64_t gpus, std::int64_t gib) {
-  ClusterRequest request;
-  request.gpus = gpus;
-  request.memory = kGiB * gib;
-  return {.model = resolve_model(model, {}),
-          .cluster = assemble_cluster(request, built_in_profiles()),
-          .training = {},
-          .space = {},
-          .headroom = {},
-          .unit = {}};
+  return testing::question_about(model, {.memory = kGiB * gib, .gpus = gpus});
 }
 
 void find_model(benchmark::State& state) {

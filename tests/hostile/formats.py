@@ -107,22 +107,23 @@ CACHE = "home/.cache/huggingface/hub/models--evil--model/"
 SNAPSHOT = CACHE + "snapshots/abc123/config.json"
 
 
-def link(target, at):
+def made_at(at, make):
+    """Makes something in the place of a file of the folder."""
     def made(folder):
-        os.makedirs(os.path.dirname(f"{folder}/{at}"), exist_ok=True)
-        if os.path.lexists(f"{folder}/{at}"):
-            os.remove(f"{folder}/{at}")
-        os.symlink(target, f"{folder}/{at}")
+        path = f"{folder}/{at}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if os.path.lexists(path):
+            os.remove(path)
+        make(path)
     return made
+
+
+def link(target, at):
+    return made_at(at, lambda path: os.symlink(target, path))
 
 
 def pipe(at):
-    def made(folder):
-        os.makedirs(os.path.dirname(f"{folder}/{at}"), exist_ok=True)
-        if os.path.lexists(f"{folder}/{at}"):
-            os.remove(f"{folder}/{at}")
-        os.mkfifo(f"{folder}/{at}")
-    return made
+    return made_at(at, os.mkfifo)
 
 
 def cached(name, made=None, says="", status=(BAD_INPUT,), words="--model evil/model $CARDS", files=(), **more):

@@ -294,8 +294,8 @@ RecipeOptions expert_tensor_parallel(const RecipePlace& place) {
   return {{"--etp", std::to_string(ranks)}};
 }
 
-/// Where no global batch is given each rank runs one micro-batch a step. Source: Megatron-Core 0.19.2
-/// training/arguments.py validate_args.
+/// Returns one micro-batch a step, Megatron's default, unless the script gives a global batch. Source:
+/// Megatron-Core 0.19.2 training/arguments.py validate_args.
 RecipeOptions one_micro_batch(const RecipePlace& place) {
   return has(place, "global_batch_size") ? RecipeOptions{} : RecipeOptions{{"--grad-accum", "1"}};
 }

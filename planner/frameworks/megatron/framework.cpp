@@ -458,9 +458,8 @@ std::vector<std::string> megatron_notes(const Plan&, const Question& question) {
       "pretrain_gpt.py"};
   if (training.lora_dropout > 0)
     notes.emplace_back(
-        "lora_dropout is planned as peft up to 0.18 has it: with peft 0.19 and later mcore-bridge 1.6.5 "
-        "drops "
-        "nothing, and less memory is taken");
+        "lora_dropout is planned as peft up to 0.18 applies it: with peft 0.19 and later mcore-bridge 1.6.5 "
+        "does not apply it, and the run takes less memory");
   return notes;
 }
 

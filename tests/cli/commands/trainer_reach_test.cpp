@@ -1,4 +1,4 @@
-// What an answer under Unsloth leaves room for, and what the same run takes without it.
+// The largest micro-batch and the longest sample under Unsloth, and under TRL without it.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -298,7 +298,7 @@ TEST_F(Hub, TheTokenIsTheVariablesOrTheFiles) {
   EXPECT_EQ(hub_token(environment), "");
 }
 
-/// A token that nobody can read is an error where a hub is asked, and nothing where none is.
+/// An unreadable token is an error when a hub is asked. Without a hub it is not read.
 TEST_F(Hub, ATokenThatIsNoFileIsRefusedWhereItIsNeeded) {
   Environment environment;
   environment.network = true;

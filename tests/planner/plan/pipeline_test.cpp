@@ -535,16 +535,18 @@ TEST_F(Interleaved, GivesEachStageTwoChunksOfTheModel) {
   EXPECT_EQ(chunk_layers(4, strategy_, 1)[1].end, 4);
 }
 
+/// Expects that a rank needs and sends the same over whole tapes and over condensed ones.
+void expect_same_condensed(const RankRun& run) {
+  const RunInputs inputs = run.inputs();
+  const RunResult whole = simulate_live_from_whole_tape(inputs), condensed = simulate_live(inputs);
+  EXPECT_EQ(condensed.peak_allocated, whole.peak_allocated) << "stage " << run.place().stage;
+  EXPECT_EQ(condensed.left, whole.left);
+  EXPECT_EQ(condensed.program.events.size(), whole.program.events.size());
+  EXPECT_EQ(condensed.calls, whole.calls);
+}
+
 TEST_F(Interleaved, NeedsTheSameWhetherItsTapesAreCondensedOrNot) {
-  for (std::int64_t i = 0; i < kStages; ++i) {
-    const RankRun run = stage(i);
-    const RunInputs inputs = run.inputs();
-    const RunResult whole = simulate_live_from_whole_tape(inputs), condensed = simulate_live(inputs);
-    EXPECT_EQ(condensed.peak_allocated, whole.peak_allocated) << "stage " << i;
-    EXPECT_EQ(condensed.left, whole.left);
-    EXPECT_EQ(condensed.program.events.size(), whole.program.events.size());
-    EXPECT_EQ(condensed.calls, whole.calls);
-  }
+  for (std::int64_t i = 0; i < kStages; ++i) expect_same_condensed(stage(i));
 }
 
 TEST_F(Interleaved, GroupsThatAreAlikeAreWrittenOnce) {
@@ -595,13 +597,7 @@ TEST_P(BackwardsInTwoParts, NeedTheSameWhetherTapesAreCondensedOrNot) {
     for (const std::int64_t slices : {0, 8})
       for (std::int64_t i = 0; i < kStages; ++i) {
         strategy_.checkpointing = checkpointing, strategy_.torchtitan->loss_chunks = slices;
-        const RankRun run = stage(i);
-        const RunInputs inputs = run.inputs();
-        const RunResult whole = simulate_live_from_whole_tape(inputs), condensed = simulate_live(inputs);
-        EXPECT_EQ(condensed.peak_allocated, whole.peak_allocated) << "stage " << i;
-        EXPECT_EQ(condensed.left, whole.left);
-        EXPECT_EQ(condensed.program.events.size(), whole.program.events.size());
-        EXPECT_EQ(condensed.calls, whole.calls);
+        expect_same_condensed(stage(i));
       }
 }
 
