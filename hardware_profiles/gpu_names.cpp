@@ -7,10 +7,10 @@
 #include <array>
 #include <cctype>
 #include <cmath>
-#include <regex>
 #include <set>
 
 #include "models/base/names.h"
+#include "models/base/pattern.h"
 
 namespace zplan {
 
@@ -125,13 +125,13 @@ std::vector<const Gpu*> gpus_printed_as(const std::vector<Gpu>& gpus, std::strin
 }
 
 std::optional<MigName> mig_name(std::string_view name) {
-  static const std::regex form(R"((.{1,100}?)\s+MIG\s+((\d)g\.(\d{1,3})gb)\S*\s*)", std::regex::icase);
-  std::match_results<std::string_view::const_iterator> parts;
-  if (name.size() > 200 || !std::regex_match(name.begin(), name.end(), parts, form)) return std::nullopt;
-  return MigName{.gpu = parts[1].str(),
-                 .compute = std::stoi(parts[3].str()),
-                 .memory_gb = std::stod(parts[4].str()),
-                 .profile = parts[2].str()};
+  static const Pattern form(R"((.{1,100}?)\s+MIG\s+((\d)g\.(\d{1,3})gb)\S*\s*)",
+                            Pattern::Letters::of_any_case);
+  const auto parts = name.size() > 200 ? std::nullopt : form.match(name);
+  if (!parts) return std::nullopt;
+  const auto part = [&](std::size_t group) { return std::string((*parts)[group]); };
+  return MigName{
+      .gpu = part(1), .compute = std::stoi(part(3)), .memory_gb = std::stod(part(4)), .profile = part(2)};
 }
 
 Gpu mig_part(const Gpu& gpu, const MigName& name) {

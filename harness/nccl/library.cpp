@@ -5,9 +5,9 @@
 #include <array>
 #include <fstream>
 #include <iterator>
-#include <regex>
 
 #include "models/base/error.h"
+#include "models/base/pattern.h"
 
 namespace zplan::bench {
 
@@ -200,9 +200,9 @@ Cublas load_cublas(const LibraryPlaces& places) {
 }
 
 std::string driver_version_in(const std::string& text) {
-  static const std::regex number(R"(\s(\d+\.\d+(\.\d+)?)\s)");
-  std::smatch match;
-  return std::regex_search(text, match, number) ? match[1].str() : "";
+  static const Pattern number(R"(\s(\d+\.\d+(\.\d+)?)\s)");
+  const auto match = number.find(text);
+  return match ? std::string((*match)[1]) : "";
 }
 
 std::string driver_version(const LibraryPlaces& places) {

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <regex>
+#include <string>
 #include <utility>
 
+#include "models/base/pattern.h"
 #include "planner/question/megatron.h"
 
 namespace zplan {
@@ -17,16 +18,17 @@ constexpr std::size_t kMostLayers = 10'000;
 
 /// Writes out multiplications of a group in parentheses, and then of one character.
 std::string without_multiples(std::string text) {
-  static const std::array kPatterns{std::regex(R"(\(([^)]+)\)\*(\d{1,4}))"), std::regex(R"((.)\*(\d{1,4}))")};
-  for (const std::regex& each : kPatterns) {
+  static const std::array kPatterns{Pattern(R"(\(([^)]+)\)\*(\d{1,4}))"), Pattern(R"((.)\*(\d{1,4}))")};
+  for (const Pattern& each : kPatterns) {
     std::string written;
-    auto rest = text.cbegin();
-    for (std::sregex_iterator at(text.begin(), text.end(), each), end; at != end; ++at) {
-      written.append(rest, (*at)[0].first);
-      for (int i = std::stoi(at->str(2)); i > 0 && written.size() <= kMostLayers; --i) written += at->str(1);
-      rest = (*at)[0].second;
+    const char* rest = text.data();
+    for (const Pattern::Match& found : each.find_all(text)) {
+      written.append(rest, found[0].data());
+      for (int i = std::stoi(std::string(found[2])); i > 0 && written.size() <= kMostLayers; --i)
+        written += found[1];
+      rest = found[0].data() + found[0].size();
     }
-    text = written.append(rest, text.cend());
+    text = written.append(rest, static_cast<const char*>(text.data() + text.size()));
   }
   return text;
 }

@@ -1,7 +1,7 @@
 #include <algorithm>
-#include <regex>
 
 #include "hardware_profiles/cluster.h"
+#include "models/base/pattern.h"
 #include "planner/check/readers/read.h"
 #include "planner/check/readers/text_lines.h"
 #include "planner/check/readers/values.h"
@@ -9,8 +9,6 @@
 namespace zplan::check {
 
 namespace {
-
-using Match = std::match_results<std::string_view::const_iterator>;
 
 /// Figures of see_memory_usage: GiB under the name GB, rounded to a hundredth, and the last one to whole GiB.
 /// It resets the peaks. Source: DeepSpeed 0.19.8 runtime/utils.py.
@@ -22,17 +20,15 @@ constexpr double kHundredth = 0.005, kWhole = 0.5;  // what rounding may hide
 double gib(double value) { return value * static_cast<double>(kGiB.value); }
 
 std::optional<MemoryLine> memory_line(std::string_view line, const std::string& source, std::size_t number) {
-  static const std::regex usage(R"(MA (\S+) GB\s+Max_MA (\S+) GB\s+CA (\S+) GB\s+Max_CA (\S+) GB)");
-  Match found;
-  if (!std::regex_search(line.begin(), line.end(), found, usage)) {
+  static const Pattern usage(R"(MA (\S+) GB\s+Max_MA (\S+) GB\s+CA (\S+) GB\s+Max_CA (\S+) GB)");
+  const std::optional<Pattern::Match> found = usage.find(line);
+  if (!found) {
     if (line.find("Max_MA") != std::string_view::npos)
       fail_at(source, number, line, "a whole line of see_memory_usage");
     return std::nullopt;
   }
   constexpr double kMost = 1e6;
-  const auto value = [&](std::size_t group) {
-    return number_at(found[group].str(), 0, kMost, source, number);
-  };
+  const auto value = [&](std::size_t group) { return number_at((*found)[group], 0, kMost, source, number); };
   return MemoryLine{value(2), value(3), value(4)};
 }
 

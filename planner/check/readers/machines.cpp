@@ -1,11 +1,13 @@
 #include "planner/check/readers/machines.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <regex>
 
 #include "hardware_profiles/cluster.h"
 #include "models/base/format.h"
+#include "models/base/pattern.h"
 #include "planner/check/readers/values.h"
 
 namespace zplan::check {
@@ -20,9 +22,9 @@ bool is_network(const std::string& name) {
 
 /// "25 Gb/s per node, TCP" → "25g", one NIC through the kernel; without a rate that is known, "tcp".
 std::string tcp_network(const std::string& text) {
-  static const std::regex rate(R"((\d{2,3}) Gb/s per node)");
-  std::smatch found;
-  const std::string name = std::regex_search(text, found, rate) ? found[1].str() + "g" : "";
+  static const Pattern rate(R"((\d{2,3}) Gb/s per node)");
+  const std::optional<Pattern::Match> found = rate.find(text);
+  const std::string name = found ? std::string((*found)[1]) + "g" : "";
   const Network* known = nullptr;
   for (const Network& network : built_in_networks())
     if (network.name == name && network.nics == 1) known = &network;
@@ -34,14 +36,13 @@ std::string tcp_network(const std::string& text) {
 /// "8x 200 Gb/s …" → "8x200g"; "1600 Gb/s per node" is what eight NICs make together.
 std::string network_named(const std::string& text) {
   if (text.find("TCP") != std::string::npos) return tcp_network(text);
-  static const std::regex nics(R"((\d{1,2})x ?(\d{2,4}) ?Gb/s)"), rate(R"((\d{3,4}) Gb/s per node)");
-  std::smatch found;
+  static const Pattern nics(R"((\d{1,2})x ?(\d{2,4}) ?Gb/s)"), rate(R"((\d{3,4}) Gb/s per node)");
   std::string name;
-  if (std::regex_search(text, found, nics))
-    name =
-        (text.find("EFA") != std::string::npos ? "efa-" : "") + found[1].str() + "x" + found[2].str() + "g";
-  else if (std::regex_search(text, found, rate))
-    name = "8x" + std::to_string(std::stoi(found[1].str()) / 8) + "g";
+  if (const auto found = nics.find(text))
+    name = fmt::format("{}{}x{}g", text.find("EFA") != std::string::npos ? "efa-" : "", (*found)[1],
+                       (*found)[2]);
+  else if (const auto whole = rate.find(text))
+    name = fmt::format("8x{}g", std::stoi(std::string((*whole)[1])) / 8);
   return is_network(name) ? name : std::string();
 }
 

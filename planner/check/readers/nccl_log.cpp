@@ -4,9 +4,9 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "hardware_profiles/cluster.h"
+#include "models/base/pattern.h"
 #include "planner/check/readers/machines.h"
 #include "planner/check/readers/text_lines.h"
 #include "planner/check/readers/values.h"
@@ -94,20 +94,19 @@ Operation told_by(const TableRow& row) {
 
 /// "#  Rank  0 Group  0 Pid 1234 on host device  0 [0x07] NVIDIA A100-SXM4-80GB", "Group" since 2.13.
 void read_rank(std::string_view line, NcclLog& log) {
-  static const std::regex rank(R"(^#\s+Rank\s+\d+\s.*\son\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*)$)");
-  std::match_results<std::string_view::const_iterator> found;
-  if (!std::regex_match(line.begin(), line.end(), found, rank)) return;
+  static const Pattern rank(R"(^#\s+Rank\s+\d+\s.*\son\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*)$)");
+  const std::optional<Pattern::Match> found = rank.match(line);
+  if (!found) return;
   ++log.ranks;
-  log.hosts.insert(found[1].str());
-  log.card = found[2].str();
+  log.hosts.emplace((*found)[1]);
+  log.card = (*found)[2];
 }
 
 /// "# nccl-tests version 2.16.7 nccl-headers=22703 nccl-library=22703", since nccl-tests 2.16.
 void read_version(std::string_view line, NcclLog& log) {
-  static const std::regex version(R"(nccl-library=(\d{1,7}))");
-  std::match_results<std::string_view::const_iterator> found;
-  if (line.starts_with("#") && std::regex_search(line.begin(), line.end(), found, version))
-    log.library = nccl_version(std::stoll(found[1].str()));
+  static const Pattern version(R"(nccl-library=(\d{1,7}))");
+  if (!line.starts_with("#")) return;
+  if (const auto found = version.find(line)) log.library = nccl_version(std::stoll(std::string((*found)[1])));
 }
 
 class TableReader {
