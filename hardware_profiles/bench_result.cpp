@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <Eigen/Dense>
+#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -400,18 +400,19 @@ struct Line {
 /// One coefficient alone: the least squares of x·c = 1.
 double alone(const Eigen::VectorXd& x) { return x.sum() / x.squaredNorm(); }
 
-/// Rows are divided by their time: the residual is a share of it.
+/// Rows are divided by their time: the residual is a share of it. Two columns are orthogonalised by Gram and
+/// Schmidt, which compiles in a tenth of the time of Eigen's decompositions.
 Line fit_line(const Eigen::VectorXd& bytes, const Eigen::VectorXd& seconds) {
-  const double largest = bytes.maxCoeff();  // columns of one magnitude
-  Eigen::MatrixX2d rows(bytes.size(), 2);
-  rows.col(0) = seconds.cwiseInverse() * seconds.maxCoeff();
-  rows.col(1) = (bytes / largest).cwiseQuotient(seconds) * seconds.maxCoeff();
-  const Eigen::Vector2d best = rows.colPivHouseholderQr().solve(Eigen::VectorXd::Ones(bytes.size()));
-  Eigen::Vector2d kept = best;
-  if (best[0] < 0) kept = {0, alone(rows.col(1))};
-  if (best[1] < 0) kept = {alone(rows.col(0)), 0};
-  kept *= seconds.maxCoeff();
-  return {kept[0], kept[1] / largest};
+  const double largest = bytes.maxCoeff(), longest = seconds.maxCoeff();  // columns of one magnitude
+  const Eigen::VectorXd fixed = seconds.cwiseInverse() * longest;
+  const Eigen::VectorXd rate = (bytes / largest).cwiseQuotient(seconds) * longest;
+  const Eigen::VectorXd rate_alone = rate - fixed * (fixed.dot(rate) / fixed.squaredNorm());
+  Line best;
+  best.beta = alone(rate_alone);
+  best.alpha = alone(fixed) - best.beta * fixed.dot(rate) / fixed.squaredNorm();
+  if (best.alpha < 0) best = {0, alone(rate)};
+  if (best.beta < 0) best = {alone(fixed), 0};
+  return {best.alpha * longest, best.beta * longest / largest};
 }
 
 double middle_of(std::vector<double> values) {

@@ -1,6 +1,6 @@
 #include "planner/calibration/fit_speeds.h"
 
-#include <Eigen/Dense>
+#include <Eigen/QR>
 #include <algorithm>
 #include <array>
 #include <cmath>
