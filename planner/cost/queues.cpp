@@ -75,6 +75,8 @@ class Queues {
   void join(Mail& mail, std::int32_t rank) { mail_ = &mail, rank_ = rank; }
   /// Writes what it does to `spans` from here on.
   void record(std::vector<QueueSpan>& spans) { spans_ = &spans; }
+  /// What is taken from here on is repetition `number` of repeated events; 0: what is written down.
+  void begin_repetition(std::int32_t number) { repetition_ = number; }
   [[nodiscard]] std::size_t instants() const { return instants_.size(); }
   /// Forgets the instants behind the first `count`: what comes next writes them anew.
   void forget_instants(std::size_t count) {
@@ -122,6 +124,7 @@ class Queues {
                          .kind = taken_->kind,
                          .phase = taken_->phase,
                          .event = number,
+                         .repetition = repetition_,
                          .from = from,
                          .until = until});
     }
@@ -229,6 +232,7 @@ class Queues {
   std::int32_t rank_{};
   std::vector<Expected> expected_;
   std::vector<QueueSpan>* spans_{};
+  std::int32_t repetition_{};  ///< of the repeated events that are taken
   const ClockEvent* taken_{};
 };
 
@@ -252,10 +256,12 @@ class Runner {
       if (event.kind == ClockEvent::Kind::begin_repeated)
         began_ = next_, instants_ = queues_.instants(), times_ = 1;
       if (event.kind == ClockEvent::Kind::end_repeated && static_cast<double>(times_) < event.amount) {
+        queues_.begin_repetition(static_cast<std::int32_t>(times_));
         ++times_, next_ = began_, again = true;
         queues_.forget_instants(instants_);
         continue;
       }
+      if (event.kind == ClockEvent::Kind::end_repeated) queues_.begin_repetition(0);
       queues_.take(event);
     }
     return again || next_ != from;

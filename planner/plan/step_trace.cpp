@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "hardware_profiles/cluster.h"
@@ -24,23 +26,16 @@ struct LoadPlace {
   int layer{-1};
 };
 
-/// Lists the loads of a micro-step in the order in which a run plays them.
+/// Lists the loads of one pass in the order in which a run plays them.
 class LoadList {
  public:
-  explicit LoadList(const Recording& recording) {
-    const auto layers = [&](std::size_t i) {
-      return static_cast<int>(recording.chunk(i).condensed.layers.size());
-    };
-    for (std::size_t i = 0; i < recording.chunks(); first_ += layers(i++))
-      play_forward(recording.chunk(i).condensed, *this);
-    for (std::size_t i = recording.chunks(); i-- > 0;) {
-      first_ -= layers(i);
-      play_backward(recording.chunk(i).condensed, *this);
-    }
-  }
+  /// `first_layer`: number among the rank's layers of the recording's first; absent: layers are not known.
+  LoadList(std::optional<int> first_layer, Phase phase) : phase_(phase), first_layer_(first_layer) {}
   [[nodiscard]] std::vector<LoadPlace> take() { return std::move(places_); }
 
-  void section(int layer, bool /*unused*/) { layer_ = layer < 0 ? layer : layer + first_; }
+  void section(int layer, bool /*unused*/) {
+    layer_ = layer < 0 || !first_layer_ ? -1 : layer + *first_layer_;
+  }
   void phase(Phase phase) { phase_ = phase, layer_ = -1; }
   void compute(std::int32_t load) { places_.push_back({load, phase_, layer_}); }
   void delta(const MemoryDelta& /*unused*/, std::int32_t /*unused*/) {}
@@ -51,38 +46,133 @@ class LoadList {
 
  private:
   std::vector<LoadPlace> places_;
-  Phase phase_{Phase::forward};
+  Phase phase_;
   int layer_{-1};
-  int first_{};  ///< layer of the chunk that is played
+  std::optional<int> first_layer_;
+};
+
+/// A forward pass, a backward pass, or the part of a backward that makes gradients of weights, of one chunk
+/// of layers.
+struct Pass {
+  std::vector<LoadPlace> loads;
+  std::size_t kind{};  ///< number of the chunk and kind: its n-th pass is the n-th micro-step's
+};
+
+/// Lists the passes of a rank. Chunks that share a recording are not told apart: their layers and micro-steps
+/// are not known.
+class PassList {
+ public:
+  explicit PassList(const Recording& recording) {
+    add(recording, recording.order);
+    if (!recording.splits.empty()) add(recording, recording.splits);
+    kinds_ = recording.chunks() * kKinds;
+  }
+
+  /// Returns the pass whose loads are `next` and those behind it, the longest where there are several.
+  [[nodiscard]] const Pass* that_begins(std::span<const std::int32_t> next) const {
+    const Pass* found = nullptr;
+    for (const Pass& each : passes_) {
+      if (each.loads.empty() || each.loads.size() > next.size()) continue;
+      if (found != nullptr && each.loads.size() <= found->loads.size()) continue;
+      if (std::ranges::equal(each.loads, next.first(each.loads.size()), {}, &LoadPlace::load)) found = &each;
+    }
+    return found;
+  }
+  /// Returns how many kinds of passes are counted by themselves.
+  [[nodiscard]] std::size_t kinds() const { return kinds_; }
+  /// Some chunks have one recording: passes do not tell of which chunk they are, nor of which micro-step.
+  [[nodiscard]] bool shares_recordings() const { return shares_; }
+
+ private:
+  static constexpr std::size_t kKinds = 3;
+
+  void add(const Recording& recording, const std::vector<std::size_t>& order) {
+    int first_layer = 0;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const bool shared = std::ranges::count(order, order[i]) > 1;
+      shares_ = shares_ || shared;
+      const Recording& chunk = &order == &recording.order ? recording.chunk(i) : recording.split_chunk(i);
+      const std::optional<int> first = shared ? std::nullopt : std::optional(first_layer);
+      const auto keep = [&](std::size_t kind, const auto& play) {
+        LoadList loads(first, kind == 0 ? Phase::forward : Phase::backward);
+        play(loads);
+        passes_.push_back({loads.take(), i * kKinds + kind});
+      };
+      keep(0, [&](LoadList& loads) { play_forward(chunk.condensed, loads); });
+      keep(1, [&](LoadList& loads) { play_backward(chunk.condensed, loads); });
+      if (chunk.tape.is_split) keep(2, [&](LoadList& loads) { play_weights(chunk.condensed, loads); });
+      first_layer += static_cast<int>(chunk.condensed.layers.size());
+    }
+  }
+
+  std::vector<Pass> passes_;
+  std::size_t kinds_{};
+  bool shares_{};
 };
 
 /// Holds the phase, layer and micro-step of an event of a program.
 struct EventPlace {
   Phase phase{Phase::step};
   int layer{-1};
-  std::int64_t micro_step{};
+  std::int64_t micro_step{};            ///< from 1; 0: not known
+  std::int64_t micro_steps_of_round{};  ///< by which each repetition of the event is a later one
 };
 
-/// Follows the loads through the program. Where their order is another than that of whole micro-steps, as in
-/// a pipeline, layers stay unknown.
-std::vector<EventPlace> places_of(const StepProgram& program, const std::vector<LoadPlace>& loads) {
-  std::vector<EventPlace> places(program.events.size());
-  std::size_t next = 0;
-  std::int64_t micro_step = 1;
-  EventPlace now{.phase = Phase::forward, .micro_step = 1};
-  for (std::size_t i = 0; i < program.events.size(); ++i) {
-    const ClockEvent& event = program.events[i];
-    if (event.kind == Kind::end_repeated) micro_step += static_cast<std::int64_t>(event.amount) - 1;
-    if (event.kind == Kind::end_micro_steps) now = {};
-    if (event.kind == Kind::compute && next < loads.size()) {
-      now = loads[next].load == event.index ? EventPlace{loads[next].phase, loads[next].layer, micro_step}
-                                            : EventPlace{Phase::forward, -1, micro_step};
-      if (++next == loads.size()) next = 0, ++micro_step;
-    }
-    places[i] = now;
+/// Follows the passes through a program, in whatever order a schedule plays them.
+class PassFollower {
+ public:
+  PassFollower(const StepProgram& program, const PassList& passes)
+      : program_(program), passes_(passes), counts_(passes.kinds()), before_(counts_) {
+    for (const ClockEvent& each : program.events)
+      if (each.kind == Kind::compute) loads_.push_back(each.index);
   }
-  return places;
-}
+
+  [[nodiscard]] std::vector<EventPlace> places() {
+    for (const ClockEvent& event : program_.events) {
+      if (event.kind == Kind::begin_repeated) round_ = places_.size(), before_ = counts_;
+      if (event.kind == Kind::end_repeated) end_round(static_cast<std::int64_t>(event.amount));
+      if (event.kind == Kind::end_micro_steps) now_ = {};
+      if (event.kind == Kind::compute) compute();
+      places_.push_back(now_);
+      kinds_.push_back(kind_);
+    }
+    return std::move(places_);
+  }
+
+ private:
+  void compute() {
+    if (pass_ == nullptr) begin_pass();
+    ++reached_;
+    now_.layer = -1;
+    if (pass_ == nullptr) return;
+    now_.phase = pass_->loads[in_pass_].phase, now_.layer = pass_->loads[in_pass_].layer;
+    if (++in_pass_ == pass_->loads.size()) pass_ = nullptr;
+  }
+  void begin_pass() {
+    pass_ = passes_.that_begins(std::span(loads_).subspan(reached_)), in_pass_ = 0;
+    now_.micro_step = 0;
+    if (pass_ == nullptr) return;
+    kind_ = pass_->kind;
+    const std::int64_t number = ++counts_[kind_];
+    if (!passes_.shares_recordings()) now_.micro_step = number;
+  }
+  /// The passes since the round began come `times` times in all.
+  void end_round(std::int64_t times) {
+    for (; round_ < places_.size(); ++round_)
+      places_[round_].micro_steps_of_round = counts_[kinds_[round_]] - before_[kinds_[round_]];
+    for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += (counts_[i] - before_[i]) * (times - 1);
+  }
+
+  const StepProgram& program_;
+  const PassList& passes_;
+  std::vector<std::int32_t> loads_;  ///< of the program's events that compute
+  std::vector<EventPlace> places_;
+  std::vector<std::size_t> kinds_;             ///< of the pass that each event is of
+  std::vector<std::int64_t> counts_, before_;  ///< of passes so far, and before the round
+  std::size_t reached_{}, in_pass_{}, round_{}, kind_{};
+  const Pass* pass_{};
+  EventPlace now_{.phase = Phase::forward, .micro_step = 1};
+};
 
 std::string_view kernels_of(Phase phase) {
   switch (phase) {
@@ -106,7 +196,7 @@ class Tracer {
   Tracer(const RankRun& run, const StepProgram& program, const Plan& plan)
       : tape_(run.recording().tape),
         program_(program),
-        places_(places_of(program, LoadList(run.recording()).take())) {
+        places_(PassFollower(program, PassList(run.recording())).places()) {
     trace_.step = plan.time.step;
     trace_.rank_stage = run.place().stage, trace_.world = plan.strategy.layout.world();
     for (const TimedCall& each : program.calls) trace_.calls.push_back(each.call);
@@ -175,7 +265,7 @@ class Tracer {
     const ClockEvent& event = program_.events[static_cast<std::size_t>(from.event)];
     const EventPlace& place = places_[static_cast<std::size_t>(from.event)];
     TraceSpan span{.phase = place.phase, .layer = place.layer, .micro_step = place.micro_step};
-    if (span.micro_step > 0) span.micro_step += from.repetition;
+    if (span.micro_step > 0) span.micro_step += from.repetition * place.micro_steps_of_round;
     span.from = Seconds(from.from) + shift, span.until = Seconds(from.until) + shift;
     switch (from.lane) {
       case QueueSpan::Lane::host: fill_host(span, event); break;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "hardware_profiles/cluster.h"
 #include "models/catalogue/catalogue.h"
@@ -112,6 +113,79 @@ TEST_P(StepTraces, NameLayersAndMicroSteps) {
 
 INSTANTIATE_TEST_SUITE_P(All, StepTraces, ::testing::ValuesIn(trace_cases()),
                          [](const auto& each) { return each.param.name; });
+
+/// A plan of stages, of Qwen3-8B on H100-like GPUs: 16 micro-batches.
+struct StagedCase {
+  std::string name;
+  Framework framework{Framework::megatron};
+  std::int64_t virtual_stages{1};
+  PipelineSchedule schedule{PipelineSchedule::one_forward_one_backward};  ///< of torchtitan
+  bool knows_micro_steps{true};  ///< chunks that are alike are not told apart
+};
+void PrintTo(const StagedCase& each, std::ostream* out) { *out << each.name; }
+
+class StagedTraces : public ::testing::TestWithParam<StagedCase> {
+ protected:
+  static constexpr std::int64_t kStages = 4, kMicroBatches = 16;
+
+  StagedTraces() {
+    const StagedCase& each = GetParam();
+    const Model model = resolve_model("Qwen/Qwen3-8B", {});
+    const Cluster cluster = roomy_cluster(kStages);
+    Training training = with_framework({}, each.framework);
+    Strategy strategy{.layout = {.pipeline = kStages, .virtual_stages = each.virtual_stages}};
+    if (each.framework == Framework::megatron) strategy.megatron = recommended_megatron_options();
+    if (each.framework == Framework::torchtitan) strategy.torchtitan.emplace().schedule = each.schedule;
+    strategy.checkpointing = Checkpointing::none;
+    strategy.gradient_accumulation_steps = kMicroBatches;
+    const Plan plan = make_plan(model, cluster, training, strategy);
+    trace_ = step_trace(model, cluster, training, plan);
+  }
+  /// Returns the floating-point operations of a pass's kernels.
+  [[nodiscard]] double flops(Phase phase) const {
+    double sum = 0;
+    for (const TraceSpan& each : trace_.spans)
+      if (trace_.lanes[each.lane].kind == TraceLane::Kind::compute && each.phase == phase) sum += each.flops;
+    return sum;
+  }
+
+  StepTrace trace_;
+};
+
+TEST_P(StagedTraces, TellForwardsFromBackwards) {
+  // A product has two in the backward, and attention 2.5 times as many operations.
+  const double forward = flops(Phase::forward) + flops(Phase::loss);
+  EXPECT_GT(flops(Phase::backward) + flops(Phase::loss_backward), 1.99 * forward);
+  EXPECT_LT(flops(Phase::backward) + flops(Phase::loss_backward), 2.2 * forward);
+}
+
+TEST_P(StagedTraces, NumberMicroSteps) {
+  std::map<std::int64_t, int> spans;
+  for (const TraceSpan& each : trace_.spans)
+    if (trace_.lanes[each.lane].kind == TraceLane::Kind::compute && each.phase != Phase::step)
+      ++spans[each.micro_step];
+  if (!GetParam().knows_micro_steps) {
+    EXPECT_EQ(spans.size(), 1U);
+    EXPECT_TRUE(spans.contains(0));
+    return;
+  }
+  EXPECT_EQ(spans.size(), static_cast<std::size_t>(kMicroBatches));
+  EXPECT_EQ(spans.begin()->first, 1);
+  EXPECT_EQ(spans.rbegin()->first, kMicroBatches);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, StagedTraces,
+    ::testing::Values(StagedCase{.name = "Megatron"},
+                      StagedCase{
+                          .name = "MegatronInterleaved", .virtual_stages = 3, .knows_micro_steps = false},
+                      StagedCase{.name = "Torchtitan", .framework = Framework::torchtitan},
+                      StagedCase{.name = "TorchtitanZeroBubble",
+                                 .framework = Framework::torchtitan,
+                                 .virtual_stages = 2,
+                                 .schedule = PipelineSchedule::zero_bubble_v,
+                                 .knows_micro_steps = false}),
+    [](const auto& each) { return each.param.name; });
 
 TEST(StepTrace, LeavesOutMicroStepsThatAreAlike) {
   const Model model = resolve_model("Qwen/Qwen3-0.6B", {});
