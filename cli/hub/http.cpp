@@ -145,7 +145,11 @@ HttpAnswer http_get(const HttpRequest& request) {
 
 HttpAnswer http_get(const HttpRequest&) {
   HttpAnswer answer;
+#if defined(__EMSCRIPTEN__)
+  answer.error = "the page sends nothing; the model's config.json can be dropped on it";
+#else
   answer.error = "this zplan was built without libcurl";
+#endif
   return answer;
 }
 
