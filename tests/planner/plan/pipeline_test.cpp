@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "hardware_profiles/cluster.h"
+#include "models/catalogue/catalogue.h"
 #include "planner/cost/queues.h"
+#include "planner/plan/legality.h"
 #include "planner/plan/plan_context.h"
 #include "planner/question/framework.h"
 #include "planner/sharding/megatron_model.h"
@@ -621,6 +623,29 @@ TEST_P(BackwardsInTwoParts, WarnOfWhatTheyChange) {
 INSTANTIATE_TEST_SUITE_P(OfTorchtitan, BackwardsInTwoParts,
                          ::testing::Values(PipelineSchedule::interleaved_zero_bubble,
                                            PipelineSchedule::zero_bubble_v, PipelineSchedule::dual_pipe_v));
+
+// 38 layers, embedding and head counted: 10 a stage make 4 stages, 5 make 8, and none makes 12. Two parts on
+// a rank are torchtitan's own choice.
+TEST(TorchtitanStages, AreAsManyAsLayersOfAStageMake) {
+  const Model model = resolve_model("Qwen/Qwen3-8B", {});
+  const Training training = with_framework({}, Framework::torchtitan);
+  Strategy strategy{.zero_stage = 3, .layout = {.pipeline = 4, .virtual_stages = 3}};
+  strategy.torchtitan.emplace().schedule = PipelineSchedule::interleaved;
+  strategy.gradient_accumulation_steps = 8;
+  const auto refused = [&](World world) {
+    std::string all;
+    for (const std::string& each : why_illegal(model, training, strategy, world)) all += each + "\n";
+    return all;
+  };
+  EXPECT_EQ(refused({4, 4}),
+            "no pipeline_parallel_layers_per_stage divides 38 layers, with what counts for the first and the "
+            "last, into 12 "
+            "parts; --vpp 1, 2\n");
+  strategy.layout.virtual_stages = 2;
+  EXPECT_EQ(refused({4, 4}), "");
+  strategy.layout.pipeline = 2, strategy.layout.virtual_stages = 5;
+  EXPECT_EQ(refused({2, 2}), "") << "4 layers a stage";
+}
 
 }  // namespace
 }  // namespace zplan::testing
