@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "planner/sharding/model_part.h"
+#include "planner/simulation/memory.h"
 #include "planner/step/step_schedule.h"
 
 namespace zplan {
@@ -42,6 +43,15 @@ class SectionSums {
         computed += exchange->second.time;
     }
     return computed;
+  }
+  /// Returns what the host takes to issue the kernels of both sections.
+  [[nodiscard]] Seconds issuing(const CondensedSection& one, const CondensedSection& other) const {
+    Seconds sum{};
+    for (const CondensedSection* each : {&one, &other})
+      for (const CondensedEvent& event : *each)
+        if (event.kind == CondensedEvent::Kind::compute)
+          sum += cost_.loads()[static_cast<std::size_t>(event.event.index)].host;
+    return sum;
   }
   [[nodiscard]] Bytes left(const CondensedSection& section) const {
     Bytes sum{};
@@ -82,6 +92,7 @@ LayoutBounds::Pieces LayoutBounds::pieces(Strategy strategy) {
   for (std::size_t i = 0; i < tape.classes.size(); ++i)
     classes.push_back({.forward = sums.seconds(tape.classes[i].forward),
                        .backward = sums.seconds(tape.classes[i].backward),
+                       .issuing = sums.issuing(tape.classes[i].forward, tape.classes[i].backward),
                        .saved = sums.left(tape.classes[i].forward),
                        .output = output_of(recording.tape.classes[i])});
   // Which of a stage's layers are recomputed depends on their place in the stage: each counts as the
@@ -90,15 +101,18 @@ LayoutBounds::Pieces LayoutBounds::pieces(Strategy strategy) {
     for (Piece& each : classes)
       for (const Piece& other : classes) {
         each.backward = std::min(each.backward, other.backward);
+        each.issuing = std::min(each.issuing, other.issuing);
         each.saved = std::min(each.saved, other.saved);
       }
   Pieces whole;
   for (const std::size_t each : tape.layers) whole.layers.push_back(classes[each]);
   whole.start = {.forward = sums.seconds(tape.start),
                  .backward = sums.seconds(tape.end),
+                 .issuing = sums.issuing(tape.start, tape.end),
                  .saved = sums.left(tape.start),
                  .output = output_of(recording.tape.model)};
   whole.end.forward = sums.seconds(tape.head), whole.end.backward = sums.seconds(tape.head_backward);
+  whole.end.issuing = sums.issuing(tape.head, tape.head_backward);
   return whole;
 }
 
@@ -114,49 +128,113 @@ LayoutBounds::Stages LayoutBounds::stages(const Pieces& whole, const Strategy& s
       for (std::int64_t i = chunk.first; i < chunk.end; ++i) {
         const Piece& layer = whole.layers[static_cast<std::size_t>(i)];
         sum.forward += layer.forward, sum.backward += layer.backward, sum.saved += layer.saved;
+        sum.issuing += layer.issuing;
         sum.output = layer.output;
       }
-      sums.all += sum.forward + sum.backward;
+      sums.all += sum.forward + sum.backward, sums.issuing += sum.issuing;
       if (std::exchange(first, false)) sums.first_forward = sum.forward, sums.first_backward = sum.backward;
       // What a chunk returns is freed once it is sent.
-      const Bytes saved = std::max(Bytes{}, count > 1 ? sum.saved - sum.output : sum.saved);
-      if (stage == 0)
-        made.least_saved = &chunk == &chunks.front() ? saved : std::min(made.least_saved, saved);
+      if (stage == 0) made.saved.push_back(std::max(Bytes{}, count > 1 ? sum.saved - sum.output : sum.saved));
     }
-    if (stage == stage_of_end(strategy)) sums.all += whole.end.forward + whole.end.backward;
+    if (stage == stage_of_end(strategy))
+      sums.all += whole.end.forward + whole.end.backward, sums.issuing += whole.end.issuing;
     made.sums.push_back(sums);
   }
   return made;
 }
 
+namespace {
+
+using InFlight = std::vector<std::int64_t>;
+
+/// True if `a` has as many of each as `b`.
+bool covers(const InFlight& a, const InFlight& b) {
+  return std::ranges::equal(a, b, std::ranges::greater_equal{});
+}
+
+/// Adds a moment, unless one of those before covers it; those that it covers go.
+void add_moment(std::vector<InFlight>& all, const InFlight& now) {
+  if (std::ranges::any_of(all, [&](const InFlight& each) { return covers(each, now); })) return;
+  std::erase_if(all, [&](const InFlight& each) { return covers(now, each); });
+  all.push_back(now);
+}
+
+}  // namespace
+
 /// Returns what a schedule of many micro-batches has in flight by shorter ones, where those agree.
-LayoutBounds::Order LayoutBounds::order(const Strategy& strategy) const {
+LayoutBounds::Order LayoutBounds::order(const Strategy& strategy) {
   const std::int64_t stages = strategy.layout.pipeline, micro_batches = strategy.gradient_accumulation_steps;
-  if (stages == 1) return {.most_in_flight = 1};
+  if (stages == 1) return {.in_flight = {InFlight{1}}};
   const std::int64_t some = 4 * stages, more = 2 * some;
   if (micro_batches > more && micro_batches % stages == 0) {
     Strategy shorter = strategy;
     shorter.gradient_accumulation_steps = some;
-    const Order first = order(shorter);
+    const Order& first = order_of(shorter);
     shorter.gradient_accumulation_steps = more;
-    if (const Order second = order(shorter); first.most_in_flight == second.most_in_flight) return second;
+    const Order& second = order_of(shorter);
+    if (first.in_flight == second.in_flight && first.in_flight_with_sums == second.in_flight_with_sums)
+      return second;
   }
   const StepSchedule made = schedule_of_stage(context_.training(), strategy, 0);
   Order order;
-  std::int64_t in_flight = 0;
+  InFlight now(static_cast<std::size_t>(strategy.layout.virtual_stages));
+  std::vector<bool> has_sums(now.size());
   for (const Round& round : made.rounds)
     for (const Slot& slot : round.slots) {
-      if (slot.kind == Slot::Kind::forward)
-        order.most_in_flight = std::max(order.most_in_flight, ++in_flight);
-      if (slot.kind == Slot::Kind::backward || slot.kind == Slot::Kind::input_gradient) --in_flight;
+      if (slot.kind == Slot::Kind::reduce) has_sums.assign(now.size(), false);
+      if (slot.kind == Slot::Kind::forward) ++now[slot.tape], add_moment(order.in_flight, now);
+      if (slot.kind == Slot::Kind::backward || slot.kind == Slot::Kind::input_gradient) --now[slot.tape];
+      if (slot.kind == Slot::Kind::backward || slot.kind == Slot::Kind::weight_gradient)
+        has_sums[slot.tape] = true;
       if (slot.kind == Slot::Kind::weight_gradient) order.splits_backward = true;
+      if (std::ranges::find(has_sums, false) == has_sums.end()) add_moment(order.in_flight_with_sums, now);
     }
+  for (auto* each : {&order.in_flight, &order.in_flight_with_sums}) std::ranges::sort(*each);
   return order;
 }
 
-Bytes LayoutBounds::states(const Strategy& strategy) {
-  const Shard shard = make_shard(context_.rank_of(strategy), context_.training(), strategy);
-  return held_states(shard, strategy) + shard.gradients + shard.bucket;
+const LayoutBounds::Order& LayoutBounds::order_of(const Strategy& strategy) {
+  const ParallelLayout& layout = strategy.layout;
+  const OrderKey key{.of_model = {.pipeline = layout.pipeline, .virtual_stages = layout.virtual_stages},
+                     .micro_batches = strategy.gradient_accumulation_steps,
+                     .torchtitan = strategy.torchtitan,
+                     .group = strategy.megatron ? strategy.megatron->micro_batch_group(layout.pipeline) : 0};
+  return known(orders_, key, [&] { return order(strategy); });
+}
+
+LayoutBounds::States LayoutBounds::states(const Strategy& strategy) {
+  const RankModel& rank = context_.rank_of(strategy);
+  const Shard shard = make_shard(rank, context_.training(), strategy);
+  return {held_states(shard, strategy) + shard.gradients + shard.bucket, rank.trainable};
+}
+
+/// Returns what torchtitan's stages hold whole, not as shards, beside their sums of gradients: these in fp32,
+/// or those of backwards in two parts as they are, and the parameters of a stage with one chunk of layers.
+Bytes LayoutBounds::kept_whole(const Strategy& strategy, const States& states, const Order& order) const {
+  constexpr Bytes kSum{4};
+  if (!strategy.torchtitan || strategy.layout.pipeline == 1) return {};
+  const Bytes weight = weight_size(context_.training());
+  const bool keeps_parameters =
+      strategy.layout.virtual_stages == 1 && !reshards_layers(*strategy.torchtitan, true);
+  return states.trainable * ((order.splits_backward ? weight : kSum) + (keeps_parameters ? weight : Bytes{}));
+}
+
+/// Returns what the first stage holds at its fullest moment.
+Bytes LayoutBounds::most_held(const Strategy& strategy, const States& states, const Stages& stages,
+                              const Order& order) const {
+  const auto most_saved = [&](const std::vector<InFlight>& moments) {
+    Bytes most{};
+    for (const InFlight& each : moments) {
+      Bytes sum{};
+      for (std::size_t i = 0; i < each.size(); ++i) sum += stages.saved[i] * each[i];
+      most = std::max(most, sum);
+    }
+    return most;
+  };
+  Bytes most = most_saved(order.in_flight);
+  if (!order.in_flight_with_sums.empty())
+    most = std::max(most, kept_whole(strategy, states, order) + most_saved(order.in_flight_with_sums));
+  return states.held + most;
 }
 
 LayoutBound LayoutBounds::of(const Strategy& strategy) {
@@ -170,21 +248,18 @@ LayoutBound LayoutBounds::of(const Strategy& strategy) {
                 of_stages = TapeKey::of(context_.training(), strategy, first);
   const Pieces& pieces = known(pieces_, of_whole, [&] { return this->pieces(whole); });
   const Stages& stages = known(stages_, of_stages, [&] { return this->stages(pieces, strategy); });
-  const OrderKey order_key{
-      .of_model = {.pipeline = layout.pipeline, .virtual_stages = layout.virtual_stages},
-      .micro_batches = strategy.gradient_accumulation_steps,
-      .torchtitan = strategy.torchtitan,
-      .group = strategy.megatron ? strategy.megatron->micro_batch_group(layout.pipeline) : 0};
-  const Order& order = known(orders_, order_key, [&] { return this->order(strategy); });
+  const Order& order = order_of(strategy);
   const StatesKey states_key{of_stages.of_any_size().of_part(), layout.shard, layout.replicate,
                              strategy.zero_stage};
-  const Bytes& states = known(states_, states_key, [&] { return this->states(strategy); });
+  const States& states = known(states_, states_key, [&] { return this->states(strategy); });
 
-  LayoutBound bound{.required = states + stages.least_saved * order.most_in_flight, .step = {}};
+  const Bytes outside = outside_allocator(strategy, context_.cluster().gpu.compute_capability,
+                                          context_.cluster().gpus_per_node);
+  LayoutBound bound{.required = outside + most_held(strategy, states, stages, order), .step = {}};
   const auto micro_batches = static_cast<double>(strategy.gradient_accumulation_steps);
   Seconds before{};
   for (const StageSums& each : stages.sums) {
-    bound.step = std::max(bound.step, before + each.all * micro_batches);
+    bound.step = std::max({bound.step, before + each.all * micro_batches, each.issuing * micro_batches});
     before += each.first_forward;
     if (!order.splits_backward) before += each.first_backward;
   }

@@ -20,7 +20,7 @@ namespace zplan {
 /// A step of a stage takes the forwards of the stages before it, all of its own passes, and the backwards of
 /// the stages before it behind the last of them. A pass takes the compute stream's own work and the
 /// exchanges that it waits for; transfers between stages, data-parallel collectives and the optimizer are
-/// left out.
+/// left out. Nor is a step over before the host has issued all kernels of its passes.
 class LayoutBounds {
  public:
   explicit LayoutBounds(PlanContext& context) : context_(context) {}
@@ -31,8 +31,9 @@ class LayoutBounds {
   /// One layer, or what stands around the layers, of one micro-batch.
   struct Piece {
     Seconds forward, backward;
-    Bytes saved;   ///< between its forward and its backward
-    Bytes output;  ///< of that, the hidden states that it passes on
+    Seconds issuing;  ///< what the host takes for both passes
+    Bytes saved;      ///< between its forward and its backward
+    Bytes output;     ///< of that, the hidden states that it passes on
   };
   /// The whole model, of which stages have parts.
   struct Pieces {
@@ -43,10 +44,11 @@ class LayoutBounds {
   struct StageSums {
     Seconds first_forward, first_backward;  ///< of its first chunk of layers
     Seconds all;                            ///< of all chunks
+    Seconds issuing;                        ///< likewise, on the host
   };
   struct Stages {
     std::vector<StageSums> sums;
-    Bytes least_saved;  ///< of a chunk of the first stage
+    std::vector<Bytes> saved;  ///< by each chunk of the first stage
   };
   /// What the order of the first stage's step depends on.
   struct OrderKey {
@@ -57,8 +59,16 @@ class LayoutBounds {
     auto operator<=>(const OrderKey&) const = default;
   };
   struct Order {
-    std::int64_t most_in_flight{};  ///< chunks of layers between forward and backward
+    /// Moments at which the stage has most in flight: micro-batches between forward and backward, by chunk of
+    /// layers. None has as many of each as another.
+    std::vector<std::vector<std::int64_t>> in_flight;
+    /// Those of them, or others, at which each chunk has sums of gradients that were not reduced yet.
+    std::vector<std::vector<std::int64_t>> in_flight_with_sums;
     bool splits_backward{};  ///< gradients of weights come behind those of inputs, beside other stages' work
+  };
+  struct States {
+    Bytes held;
+    Elements trainable;
   };
   /// What states of the first stage depend on.
   struct StatesKey {
@@ -85,15 +95,19 @@ class LayoutBounds {
 
   [[nodiscard]] Pieces pieces(Strategy strategy);
   [[nodiscard]] Stages stages(const Pieces& whole, const Strategy& strategy) const;
-  [[nodiscard]] Order order(const Strategy& strategy) const;
-  [[nodiscard]] Bytes states(const Strategy& strategy);
+  [[nodiscard]] Order order(const Strategy& strategy);
+  [[nodiscard]] const Order& order_of(const Strategy& strategy);
+  [[nodiscard]] States states(const Strategy& strategy);
+  [[nodiscard]] Bytes kept_whole(const Strategy& strategy, const States& states, const Order& order) const;
+  [[nodiscard]] Bytes most_held(const Strategy& strategy, const States& states, const Stages& stages,
+                                const Order& order) const;
 
   PlanContext& context_;
   std::mutex mutex_;  ///< of the maps; what they hold does not move
   std::map<TapeKey, Once<Pieces>> pieces_;
   std::map<TapeKey, Once<Stages>> stages_;
   std::map<OrderKey, Once<Order>> orders_;
-  std::map<StatesKey, Once<Bytes>> states_;
+  std::map<StatesKey, Once<States>> states_;
 };
 
 }  // namespace zplan
