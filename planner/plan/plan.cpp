@@ -1,6 +1,7 @@
 #include "planner/plan/plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -27,6 +28,8 @@ Bytes host_share(const Cluster& cluster, const MemoryPlan& memory) {
 void add_host_share(MemoryPlan& memory, Bytes share) {
   memory.required += share, memory.required_low += share, memory.required_high += share;
 }
+
+constexpr Bytes kNoLimit(std::numeric_limits<std::int64_t>::max());
 }  // namespace
 
 TapeKey TapeKey::of(const Training& training, const Strategy& strategy, const RankClass& place) {
@@ -81,9 +84,20 @@ std::vector<RankRun> PlanContext::runs(const Strategy& strategy) {
   return all;
 }
 
-std::vector<SimulatedRank> PlanContext::ranks(const Strategy& strategy, bool noted) {
+std::vector<SimulatedRank> PlanContext::ranks(const Strategy& strategy) {
   std::vector<SimulatedRank> all;
-  for (const RankRun& each : runs(strategy)) all.push_back(neediest_slice(each, noted));
+  for (const RankRun& each : runs(strategy)) all.push_back(neediest_slice(each, false));
+  return all;
+}
+
+std::optional<std::vector<SimulatedRank>> PlanContext::live_ranks(const Strategy& strategy, Bytes most) {
+  std::vector<SimulatedRank> all;
+  for (const RankRun& each : runs(strategy)) {
+    SimulatedRank rank = neediest_slice(each, true);
+    if (!rank.live) rank.live = rank.run.live();
+    if (rank.live->peak_allocated + rank.run.outside() > most) return std::nullopt;
+    all.push_back(std::move(rank));
+  }
   return all;
 }
 
@@ -97,16 +111,22 @@ bool completes_itself(const Cluster& cluster, const MemoryPlan& memory, GpuTrial
 /// True if the run fits by the allocator: it completes on the cluster's own GPU, and on some GPU within
 /// `limit`, which the headroom leaves of that GPU's memory. Both are needed: the allocator's unusable cache
 /// depends on the GPU's size, so some GPUs run out of memory between a smaller and a larger one that do not.
-bool fits_by_allocator(RunInputs run, const Cluster& cluster, Bytes limit) {
+/// `reserved` becomes the most that the allocator takes of a GPU without limit.
+bool fits_by_allocator(RunInputs run, const Cluster& cluster, Bytes limit, Bytes& reserved) {
   run.notes_calls = false;
   run.watched = limit - run.outside;
   const RunResult played = simulate(run);
+  reserved = played.peak_reserved;
   GpuTrials gpus(run, played);
   const MemoryPlan memory = plan_live_memory(run, played, cluster);
   if (memory.required_low > limit || memory.failing_start.contains(cluster.usable_memory)) return false;
   // The smaller GPU first: the larger one does the same until the smaller one refuses.
   const bool within = gpus.completes_within(limit);
   return gpus.completes_on(cluster.usable_memory) && (within || gpus.smallest_is_within(limit));
+}
+bool fits_by_allocator(const RunInputs& run, const Cluster& cluster, Bytes limit) {
+  Bytes reserved;
+  return fits_by_allocator(run, cluster, limit, reserved);
 }
 
 /// Returns the same as the overload above, of a whole plan, and adjusts `required` to agree: it was bisected
@@ -168,14 +188,15 @@ void cover_rollout(const std::vector<MomentMemory>& moments, const Training& tra
 }  // namespace
 
 std::optional<Plan> PlanContext::outline_if_fits(const Strategy& strategy) {
-  const std::vector<SimulatedRank> all = ranks(strategy, true);
+  std::optional<std::vector<SimulatedRank>> all = live_ranks(strategy, available(cluster_, headroom_));
+  if (!all) return std::nullopt;
   // The host's part of one memory for both is known with the plan alone.
   std::optional<bool> has_room;
   if (!cluster_.gpu.unified_memory) {
-    if (!fits_device(all)) return std::nullopt;
+    if (!fits_device(*all)) return std::nullopt;
     has_room = true;
   }
-  Plan made = plan(all, Depth::outline, has_room);
+  Plan made = plan(*std::move(all), Depth::outline, has_room);
   return made.fits ? std::optional(std::move(made)) : std::nullopt;
 }
 
@@ -190,7 +211,7 @@ RunResult PlanContext::full(const SimulatedRank& rank) const {
 
 /// Plans the memory of one rank and what it sends. `has_room`: whether the allocator fits the run into what
 /// there is, where that is known; `played` becomes the run that the plan is made from.
-RankPlan PlanContext::plan(const SimulatedRank& rank, Depth depth, std::optional<bool> has_room,
+RankPlan PlanContext::plan(SimulatedRank& rank, Depth depth, std::optional<bool> has_room,
                            RunResult& played) {
   const RankRun& run = rank.run;
   const RunInputs inputs = run.inputs();
@@ -204,7 +225,7 @@ RankPlan PlanContext::plan(const SimulatedRank& rank, Depth depth, std::optional
     plan.fits_device = fits_by_allocator(cluster_, limit(), gpus, plan.memory);
     plan.memory.required_high += more_if_skewed(*model_, cluster_, training_, this->run(run.strategy()));
   } else {
-    played = rank.live ? *rank.live : run.live();
+    played = *std::exchange(rank.live, std::nullopt);
     played.flattening = flattening_of(inputs);
     plan.memory = plan_live_memory(inputs, played, cluster_);
     plan.fits_device = plan.memory.required_low <= limit() &&
@@ -247,8 +268,8 @@ StepTime time_together(const std::vector<RankRun>& runs, const std::vector<RunRe
 
 }  // namespace
 
-Plan PlanContext::plan(const std::vector<SimulatedRank>& ranks, Depth depth, std::optional<bool> has_room) {
-  const Strategy& strategy = ranks.front().run.strategy();
+Plan PlanContext::plan(std::vector<SimulatedRank> ranks, Depth depth, std::optional<bool> has_room) {
+  const Strategy strategy = ranks.front().run.strategy();
   Plan plan;
   plan.framework = training_.framework;
   plan.strategy = strategy;
@@ -256,9 +277,10 @@ Plan PlanContext::plan(const std::vector<SimulatedRank>& ranks, Depth depth, std
   plan.ranks.clear();
   std::vector<RankRun> runs;
   std::vector<RunResult> played(ranks.size());
-  for (const SimulatedRank& each : ranks) {
+  runs.reserve(ranks.size());
+  for (SimulatedRank& each : ranks) {
     plan.ranks.push_back(this->plan(each, depth, has_room, played[runs.size()]));
-    runs.push_back(each.run);
+    runs.push_back(std::move(each.run));
   }
   plan.time = time_together(runs, played, cluster_, *model_, plan.ranks);
   plan.fits_device = std::ranges::all_of(plan.ranks, &RankPlan::fits_device);
@@ -295,21 +317,16 @@ StepCalls PlanContext::calls(const Strategy& strategy) {
 }
 
 Plan PlanContext::outline(const Strategy& strategy) {
-  return plan(ranks(strategy, true), Depth::outline, std::nullopt);
+  return plan(*live_ranks(strategy, kNoLimit), Depth::outline, std::nullopt);
 }
 std::optional<Plan> PlanContext::sketch(const Strategy& strategy, Bytes most) {
-  std::vector<SimulatedRank> all;
-  for (const RankRun& each : runs(strategy)) {
-    SimulatedRank rank = neediest_slice(each, true);
-    if (!rank.live) rank.live = rank.run.live();
-    if (rank.live->peak_allocated + rank.run.outside() > most) return std::nullopt;
-    all.push_back(std::move(rank));
-  }
-  Plan made = plan(all, Depth::outline, true);
+  std::optional<std::vector<SimulatedRank>> all = live_ranks(strategy, most);
+  if (!all) return std::nullopt;
+  Plan made = plan(*std::move(all), Depth::outline, true);
   return made.memory().required_low <= most ? std::optional(std::move(made)) : std::nullopt;
 }
 Plan PlanContext::complete(const Strategy& strategy) {
-  return plan(ranks(strategy, false), Depth::complete, std::nullopt);
+  return plan(ranks(strategy), Depth::complete, std::nullopt);
 }
 
 std::optional<std::vector<SimulatedRank>> PlanContext::may_fit(const Strategy& strategy, Bytes limit) {
@@ -330,10 +347,43 @@ std::optional<std::vector<SimulatedRank>> PlanContext::may_fit(const Strategy& s
   return all;
 }
 
+namespace {
+
+bool is_alike(const Recording& a, const Recording& b) {
+  return a.tape == b.tape && a.order == b.order && a.splits == b.splits &&
+         std::ranges::equal(a.others, b.others, [](const Recording& one, const Recording& other) {
+           return is_alike(one, other);
+         });
+}
+
+/// True if two ranks hold equal parts of the model and run equal tapes: stages of a pipeline that differ in
+/// how many micro-batches they have in flight.
+bool is_alike(const RankRun& a, const RankRun& b) {
+  return a.rank() == b.rank() && is_alike(a.recording(), b.recording());
+}
+
+}  // namespace
+
+/// The neediest first: most plans that do not fit fail there. A stage makes the requests of a needier one
+/// like it, for fewer micro-batches at once, so it is not tried where that one never has to give back what
+/// the allocator caches, with room for other gaps: among 1,196 stages of 86 plans of Megatron-Core and
+/// torchtitan the largest share that one took more than a needier stage like it was 3.7 %.
 bool PlanContext::fits_device(const std::vector<SimulatedRank>& ranks) const {
-  return std::ranges::all_of(ranks, [&](const SimulatedRank& each) {
-    return fits_by_allocator(each.run.inputs(), cluster_, available(cluster_, headroom_));
-  });
+  constexpr std::int64_t kOtherGaps = 10;  // a tenth
+  std::vector<const SimulatedRank*> neediest;
+  for (const SimulatedRank& each : ranks) neediest.push_back(&each);
+  std::ranges::stable_sort(neediest, std::ranges::greater{},
+                           [](const SimulatedRank* each) { return each->live->peak_allocated; });
+  const Bytes limit = available(cluster_, headroom_);
+  std::vector<const RankRun*> roomy;
+  for (const SimulatedRank* each : neediest) {
+    const RankRun& run = each->run;
+    if (std::ranges::any_of(roomy, [&](const RankRun* other) { return is_alike(*other, run); })) continue;
+    Bytes reserved;
+    if (!fits_by_allocator(run.inputs(), cluster_, limit, reserved)) return false;
+    if (Bytes(reserved.value / kOtherGaps) + reserved + run.outside() <= limit) roomy.push_back(&run);
+  }
+  return true;
 }
 
 Plan make_plan(const Model& model, const Cluster& cluster, const Training& training, const Strategy& strategy,

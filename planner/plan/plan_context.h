@@ -102,9 +102,11 @@ class PlanContext {
     std::shared_ptr<const RankModel> rank;
   };
   [[nodiscard]] RankRun run(const Strategy& strategy, const RankClass& place);
-  [[nodiscard]] std::vector<SimulatedRank> ranks(const Strategy& strategy, bool noted);
-  [[nodiscard]] Plan plan(const std::vector<SimulatedRank>& ranks, Depth depth, std::optional<bool> has_room);
-  [[nodiscard]] RankPlan plan(const SimulatedRank& rank, Depth depth, std::optional<bool> has_room,
+  [[nodiscard]] std::vector<SimulatedRank> ranks(const Strategy& strategy);
+  /// Returns them with their live runs; nothing where one of them needs more than `most`.
+  [[nodiscard]] std::optional<std::vector<SimulatedRank>> live_ranks(const Strategy& strategy, Bytes most);
+  [[nodiscard]] Plan plan(std::vector<SimulatedRank> ranks, Depth depth, std::optional<bool> has_room);
+  [[nodiscard]] RankPlan plan(SimulatedRank& rank, Depth depth, std::optional<bool> has_room,
                               RunResult& played);
   /// Simulates the run of a whole plan.
   [[nodiscard]] RunResult full(const SimulatedRank& rank) const;

@@ -171,6 +171,7 @@ class Explorer {
   void add_fastest(std::vector<std::optional<Found>>& found);
   [[nodiscard]] std::optional<Found> first_that_runs(const std::vector<Candidate>& fastest_first);
   [[nodiscard]] std::optional<Found> run(const Candidate& candidate);
+  [[nodiscard]] std::optional<Found> known(const Candidate& candidate) const;
   void find_front();
   void set_beside_fastest(Found& found) const;
   [[nodiscard]] double tie_within(const FamilyName& a, const FamilyName& b) const {
@@ -452,6 +453,15 @@ std::optional<Found> Explorer::run(const Candidate& candidate) {
   return std::nullopt;
 }
 
+/// Returns the plan where it is the best of its strategy, but not of all.
+std::optional<Found> Explorer::known(const Candidate& candidate) const {
+  const FamilyName& name = result_.families[candidate.family].name;
+  const auto found = std::find_if(result_.best.begin() + 1, result_.best.end(), [&](const Found& each) {
+    return each.name == name && each.plan.strategy == strategy_of(name, candidate.estimate);
+  });
+  return found != result_.best.end() ? std::optional(*found) : std::nullopt;
+}
+
 std::optional<Found> Explorer::first_that_runs(const std::vector<Candidate>& fastest_first) {
   for (const Candidate& each : fastest_first)
     if (std::optional<Found> found = run(each)) return found;
@@ -600,13 +610,23 @@ void Explorer::find_front() {
   bool completed = false;
   static_cast<void>(done_unless_stopped([&] {
     for_each_in_parallel(front.size() + 1, [&](std::size_t i) {
-      if (i > 0)
-        found[i - 1] = run(front[i - 1]);
-      else
+      if (i == 0) {
         complete(result_.best.front()), completed = true;
+        return;
+      }
+      const Candidate& candidate = front[i - 1];
+      found[i - 1] = known(candidate);
+      if (!found[i - 1]) found[i - 1] = run(candidate);
     });
   }));
   if (!completed) complete(result_.best.front());
+  if (!result_.best.front().plan.fits) {
+    // The allocator was not asked of each stage before (PlanContext::fits_device).
+    result_.best.erase(result_.best.begin());
+    if (result_.best.empty()) return;
+    for (Found& each : result_.best) set_beside_fastest(each);
+    return find_front();
+  }
   result_.front.push_back(result_.best.front());
   for (std::optional<Found>& each : found) {
     if (!each) continue;
