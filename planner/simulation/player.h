@@ -51,7 +51,8 @@ class RunningModules {
 /// section(int layer, bool backward) and phase(Phase), called where these begin; transferred(const Slot&),
 /// called behind a transfer; begin_weights(const Slot&) and end_weights(const Slot&), called around the
 /// second part of a backward in two parts, in which no section begins; flattening(): where the GPU decides
-/// how it starts.
+/// how it starts; leaves_alike(): whether a step of a pipeline leaves the same, however many micro-batches it
+/// has.
 template <class Framework>
 class Player {
  public:
@@ -110,7 +111,10 @@ class Player {
     for (int step = 0; step < steps && !device_.out_of_memory(); ++step) {
       device_.begin_step();
       state_.begin_step(inputs_.notes_calls && step > 0);  // the first is never the steady one
-      play_step();
+      if (step == 0 && leaves_alike())
+        play_step(at_ends(schedule_));
+      else
+        play_step(schedule_);
       // From the second step on all make the same requests: one that ends as it began is the steady one.
       if (steps < 3 || step > 1 || is_told_everything() || device_.out_of_memory()) continue;
       const auto before = std::exchange(layout, device_.layout());
@@ -292,8 +296,16 @@ class Player {
                                     : accumulate_gradients(micro_batches);
   }
 
-  void play_step() {
-    for (const Round& round : schedule_.rounds) {
+  /// True if the first step, whose figures are not told, may be a short one.
+  [[nodiscard]] bool leaves_alike() const {
+    if constexpr (requires { framework_.leaves_alike(); })
+      return inputs_.schedule != nullptr && !device_.has_allocator() && !is_told_everything() &&
+             framework_.leaves_alike();
+    return false;
+  }
+
+  void play_step(const StepSchedule& schedule) {
+    for (const Round& round : schedule.rounds) {
       const std::int64_t begun = round.begun();
       const std::vector<Awaited> awaited = round.steady ? this->awaited() : std::vector<Awaited>{};
       if (begun > 0) begin_round(round, begun);

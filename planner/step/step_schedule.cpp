@@ -32,6 +32,22 @@ StepSchedule unfolded(const StepSchedule& schedule) {
   return whole;
 }
 
+StepSchedule at_ends(const StepSchedule& schedule) {
+  std::int64_t last = 0;
+  for (const Round& round : schedule.rounds) {
+    const std::int64_t further = (round.repeats - 1) * round.begun();
+    for (const Slot& slot : round.slots) last = std::max(last, slot.micro_batch + further);
+  }
+  StepSchedule ends;
+  for (const Round& round : schedule.rounds) {
+    Round kept;
+    for (const Slot& slot : round.slots)
+      if (slot.micro_batch == 0 || slot.micro_batch == last) kept.slots.push_back(slot);
+    if (!kept.slots.empty()) ends.rounds.push_back(std::move(kept));
+  }
+  return ends;
+}
+
 StepSchedule repeated(const StepSchedule& schedule, std::int64_t passes, std::int64_t micro_batches) {
   if (passes == 1) return schedule;
   StepSchedule all;

@@ -73,6 +73,9 @@ struct StepSchedule {
 /// Returns the schedule with every repetition written out.
 [[nodiscard]] StepSchedule unfolded(const StepSchedule& schedule);
 
+/// Returns the slots of the first and the last micro-batch alone, in their order.
+[[nodiscard]] StepSchedule at_ends(const StepSchedule& schedule);
+
 /// Returns a schedule whose optimizer step follows `passes` passes of `micro_batches` micro-batches each, of
 /// which `schedule` has one.
 [[nodiscard]] StepSchedule repeated(const StepSchedule& schedule, std::int64_t passes,

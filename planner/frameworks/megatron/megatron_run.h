@@ -29,6 +29,8 @@ class MegatronRun {
   void transferred(const Slot& slot);
   void reduce(const Slot& slot);
   void step(bool first);
+  /// Dispatchers of mixtures keep blocks for each micro-batch that is in flight.
+  [[nodiscard]] bool leaves_alike() const { return dispatchers_.mixtures() == 0; }
 
  private:
   [[nodiscard]] const StepInputs& in() const { return state_.in(); }

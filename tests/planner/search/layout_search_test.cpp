@@ -12,6 +12,7 @@
 #include "planner/search/candidates.h"
 #include "planner/search/families.h"
 #include "planner/search/family.h"
+#include "planner/search/parallel.h"
 #include "tests/planner/support.h"
 
 namespace zplan::testing {
@@ -53,39 +54,93 @@ std::string name_of(const Question& q, const Strategy& strategy) {
                      strategy.gradient_accumulation_steps);
 }
 
-class LayoutSearches : public ::testing::TestWithParam<std::pair<std::string, Framework>> {};
+struct Case {
+  std::string model;
+  Framework framework{};
+  std::int64_t gpus{16}, global_batch{64};
+};
+
+class LayoutSearches : public ::testing::TestWithParam<Case> {
+ protected:
+  [[nodiscard]] static Question asked() {
+    return question(GetParam().model, GetParam().framework, GetParam().gpus);
+  }
+  [[nodiscard]] static Scope scope() { return scope_of(GetParam().framework, GetParam().global_batch); }
+  /// Returns about `count` plans, from all over the scope.
+  [[nodiscard]] static std::vector<Strategy> some_plans(const Question& q, std::size_t count) {
+    const std::vector<Strategy> all = all_plans(q, scope());
+    std::vector<Strategy> some;
+    for (std::size_t i = 0; i < all.size(); i += std::max<std::size_t>(1, all.size() / count))
+      some.push_back(all[i]);
+    return some;
+  }
+};
 
 TEST_P(LayoutSearches, BoundsAreBelowEveryPlanAndNearMost) {
-  const auto& [model, framework] = GetParam();
-  const Question q = question(model, framework, 16);
+  const Question q = asked();
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
   LayoutBounds bounds(context);
-  const std::vector<Strategy> all = all_plans(q, scope_of(framework, 64));
-  ASSERT_GT(all.size(), 100U);
   std::size_t near = 0, judged = 0;
-  for (std::size_t i = 0; i < all.size(); i += 7) {
-    const LayoutBound bound = bounds.of(all[i]);
-    const Plan plan = *context.sketch(all[i], Bytes(std::int64_t{1} << 50));
-    EXPECT_LE(bound.required, plan.memory().required_low) << name_of(q, all[i]);
-    EXPECT_LE(bound.step, plan.time.step) << name_of(q, all[i]);
+  for (const Strategy& each : some_plans(q, 80)) {
+    const LayoutBound bound = bounds.of(each);
+    const Plan plan = *context.sketch(each, Bytes(std::int64_t{1} << 50));
+    EXPECT_LE(bound.required, plan.memory().required_low) << name_of(q, each);
+    EXPECT_LE(bound.step, plan.time.step) << name_of(q, each);
     ++judged;
     near += bound.step > plan.time.step * 0.7 ? 1U : 0U;
   }
+  EXPECT_GT(judged, 50U);
   EXPECT_GT(near, judged / 2);
 }
 
+TEST_P(LayoutSearches, AskTheAllocatorOfTheNeediestStageOfEachKind) {
+  const Question q = asked();
+  PlanContext context(q.model, q.cluster, q.training, q.headroom);
+  std::size_t judged = 0;
+  for (const Strategy& strategy : some_plans(q, 60)) {
+    if (strategy.layout.pipeline < 4) continue;
+    const auto ranks = context.may_fit(strategy, available(q.cluster, q.headroom));
+    if (!ranks) continue;
+    const bool every_stage =
+        std::ranges::all_of(*ranks, [&](const SimulatedRank& each) { return context.fits_device({each}); });
+    EXPECT_EQ(context.fits_device(*ranks), every_stage) << name_of(q, strategy);
+    ++judged;
+  }
+  EXPECT_GT(judged, 0U);
+}
+
+TEST_P(LayoutSearches, EndAsTheyWouldBehindAWholeFirstStep) {
+  const Question q = asked();
+  PlanContext context(q.model, q.cluster, q.training, q.headroom);
+  for (const Strategy& strategy : some_plans(q, 40)) {
+    const std::vector<RankRun> runs = context.runs(strategy);
+    for (const std::size_t stage : {std::size_t{0}, runs.size() / 2, runs.size() - 1}) {
+      RunInputs inputs = runs[stage].inputs();
+      const RunResult told = simulate_live(inputs);
+      std::vector<BlockRequest> requests;
+      inputs.requests = &requests;  // asks for every step as it is
+      const RunResult whole = simulate_live(inputs);
+      EXPECT_EQ(told.peak_allocated, whole.peak_allocated) << name_of(q, strategy) << " stage " << stage;
+      EXPECT_EQ(told.phases, whole.phases) << name_of(q, strategy) << " stage " << stage;
+      EXPECT_EQ(told.left, whole.left) << name_of(q, strategy) << " stage " << stage;
+      EXPECT_TRUE(told.calls == whole.calls) << name_of(q, strategy) << " stage " << stage;
+      EXPECT_TRUE(told.program == whole.program) << name_of(q, strategy) << " stage " << stage;
+    }
+  }
+}
+
 TEST_P(LayoutSearches, FindWhatSimulatingEveryLayoutFinds) {
-  const auto& [model, framework] = GetParam();
-  const Question q = question(model, framework, 16);
-  const Scope scope = scope_of(framework, 64);
+  const Question q = asked();
+  const Scope scope = LayoutSearches::scope();
   const Exploration found = explore(q, scope);
   ASSERT_FALSE(found.best.empty());
   PlanContext context(q.model, q.cluster, q.training, q.headroom);
   const std::vector<Strategy> all = all_plans(q, scope);
   std::vector<Estimate> fitting;
-  for (const Strategy& each : all)
-    if (const auto estimate = estimate_of(context, each, available(q.cluster, q.headroom)))
-      fitting.push_back(*estimate);
+  for (const std::optional<Estimate>& each : mapped_in_parallel(all, [&](const Strategy& strategy) {
+         return estimate_of(context, strategy, available(q.cluster, q.headroom));
+       }))
+    if (each) fitting.push_back(*each);
   std::ranges::sort(fitting, std::greater<>(), &Estimate::tokens_per_second);
   ASSERT_FALSE(fitting.empty());
   const Found& best = found.best.front();
@@ -108,9 +163,10 @@ TEST_P(LayoutSearches, FindWhatSimulatingEveryLayoutFinds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Planner, LayoutSearches,
-                         ::testing::Values(std::pair{"Qwen/Qwen3-8B", Framework::megatron},
-                                           std::pair{"meta-llama/Llama-3.1-8B", Framework::torchtitan},
-                                           std::pair{"Qwen/Qwen3-30B-A3B", Framework::megatron}));
+                         ::testing::Values(Case{"Qwen/Qwen3-8B", Framework::megatron},
+                                           Case{"meta-llama/Llama-3.1-8B", Framework::torchtitan},
+                                           Case{"Qwen/Qwen3-30B-A3B", Framework::megatron},
+                                           Case{"meta-llama/Llama-3.1-70B", Framework::megatron, 64, 32}));
 
 TEST(LayoutScreens, SimulateNoPlanThatItsBoundRulesOut) {
   const auto candidate = [](std::size_t family, std::int64_t gib, double speed) {
