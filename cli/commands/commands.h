@@ -13,13 +13,8 @@
 
 namespace zplan {
 
-struct Answer;
 struct CheckReport;
-struct HardwareProfiles;
-struct OpenQuestion;
-struct Question;
 struct Report;
-struct TrainerReach;
 
 struct Invocation {
   const Options& options;
@@ -53,16 +48,6 @@ void write_exports(const Report& report, std::ostream& err);
 
 /// Compares the strategies and configs that the words name, or the scenarios of a file.
 [[nodiscard]] int compare_command(const Invocation& invocation);
-
-/// Returns the question with what its cluster was assembled from, for a value that is left open.
-[[nodiscard]] OpenQuestion open_question(const Options& options, const Question& question,
-                                         const HardwareProfiles& hardware);
-
-/// Returns the memory, the step time, the largest micro-batch and the longest sample of a run under the first
-/// trainer of --trainer, then of the same run under Trainer::beside, with the question's framework and
-/// optimizer. Returns nothing for a trainer without Trainer::beside.
-[[nodiscard]] std::vector<TrainerReach> trainer_reaches(const Options& options, const Question& question,
-                                                        const Answer& answer, const Environment& environment);
 
 /// Answers --solve, or explains the message that --oom names (a text, a file, or "-" for stdin). Returns
 /// kNothingFits where there is no answer, or no change makes the run fit.

@@ -242,17 +242,6 @@ int deadline_command(const Invocation& invocation) {
 
 }  // namespace
 
-OpenQuestion open_question(const Options& options, const Question& question,
-                           const HardwareProfiles& hardware) {
-  ClusterRequest cluster = options.cluster;
-  if (!cluster.nodes && cluster.instance.empty() && cluster.gpus) cluster.nodes = question.cluster.nodes;
-  return {.question = question,
-          .cluster = cluster,
-          .hardware = &hardware,
-          .model_of_size = infer_model,
-          .attention_given = options.has("--attention")};
-}
-
 int fit_command(const Invocation& invocation) {
   if (!invocation.options.oom.empty()) return oom_command(invocation);
   if (invocation.options.within) return deadline_command(invocation);

@@ -403,4 +403,15 @@ Request make_request(const Options& options, const Environment& environment) {
   }
 }
 
+OpenQuestion open_question(const Options& options, const Question& question,
+                           const HardwareProfiles& hardware) {
+  ClusterRequest cluster = options.cluster;
+  if (!cluster.nodes && cluster.instance.empty() && cluster.gpus) cluster.nodes = question.cluster.nodes;
+  return {.question = question,
+          .cluster = cluster,
+          .hardware = &hardware,
+          .model_of_size = infer_model,
+          .attention_given = options.has("--attention")};
+}
+
 }  // namespace zplan

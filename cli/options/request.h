@@ -8,6 +8,7 @@
 #include "cli/options/options.h"
 #include "models/catalogue/catalogue.h"
 #include "planner/question/question.h"
+#include "planner/search/inverse.h"
 
 namespace zplan {
 
@@ -21,6 +22,10 @@ struct Request {
   std::vector<std::string> warnings;  ///< of a ds_config that was read
 };
 [[nodiscard]] Request make_request(const Options& options, const Environment& environment);
+
+/// Returns the question with what its cluster was assembled from, for a value that is left open.
+[[nodiscard]] OpenQuestion open_question(const Options& options, const Question& question,
+                                         const HardwareProfiles& hardware);
 
 /// Defaults that depend on the model and the GPU: no more tokens than the model has positions for, and no
 /// flash attention where its kernels do not run (before Ampere, or in fp32).

@@ -37,7 +37,8 @@ Report report_of(const PlannedScenario& planned) {
           .answer = planned.answer,
           .options = planned.options,
           .arguments = planned.scenario.arguments,
-          .details = planned.details};
+          .details = planned.details,
+          .reaches = planned.reaches};
 }
 
 std::vector<const Plan*> plans_in_order(const Report& report) {

@@ -12,6 +12,7 @@
 #include "cli/options/options.h"
 #include "cli/scenarios/saved_report.h"
 #include "cli/scenarios/scenario_plan.h"
+#include "cli/scenarios/trainer_reach.h"
 #include "models/base/files.h"
 #include "models/base/json_reader.h"
 #include "planner/search/answer_details.h"
@@ -31,16 +32,6 @@ struct Comparison {
   std::string baseline;              ///< a plan's id, or the file of the saved report
   std::optional<SavedReport> saved;  ///< set where the baseline is a saved report
   std::optional<Contest> contest{};  ///< between the two fastest
-};
-
-/// TrainerReach says what a run takes under a trainer, and the largest micro-batch and the longest sample,
-/// in tokens, with which it fits, all else as asked. Absent: none fits.
-struct TrainerReach {
-  TrainerChoice trainer;
-  bool fits{};
-  Bytes required;  ///< of a GPU
-  Seconds step;
-  std::optional<std::int64_t> largest_micro_batch{}, longest_sequence{};
 };
 
 /// Holds everything that a report is made from. The values that it refers to must outlive it.

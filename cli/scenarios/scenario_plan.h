@@ -4,6 +4,7 @@
 #include "cli/base/environment.h"
 #include "cli/options/options.h"
 #include "cli/scenarios/scenarios.h"
+#include "cli/scenarios/trainer_reach.h"
 #include "planner/search/answer_details.h"
 #include "planner/search/search.h"
 
@@ -20,7 +21,8 @@ struct PlannedScenario {
   bool draft{};
   bool glance{};  ///< true if it is a draft with the shown plan alone
   bool saved{};   ///< true if it was read from a saved report: question and plans hold no more than that
-  AnswerDetails details{};  ///< as details_for() made them
+  AnswerDetails details{};              ///< as details_for() made them
+  std::vector<TrainerReach> reaches{};  ///< as trainer_reaches() made them
 
   [[nodiscard]] const Plan& plan() const { return answer.plans[shown]; }
 };

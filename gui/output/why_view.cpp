@@ -115,6 +115,7 @@ QString page_of(const Planned& planned) {
                               .toHtmlEscaped());
   return top + block(report, "Warning") + recommended_instead(planned) +
          list(sentences_of(planned.plan(), planned.question)) +
+         section(WhyView::tr("Room"), list(reach_lines(report))) +
          alternative(planned.answer, planned.question) +
          section(WhyView::tr("Why not the others"), others(planned)) +
          section(WhyView::tr("Not possible"), impossible(report)) + block(report, "Assumed") +

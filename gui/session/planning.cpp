@@ -22,12 +22,11 @@ constexpr auto kQuiet = 80ms;
 
 using Outcome = std::variant<PlannedPtr, Problem>;
 
-/// Returns the answer or the problem; nothing if the task was dropped meanwhile.
-std::optional<Outcome> outcome(const Scenario& scenario, const Environment& environment, Depth depth,
-                               const std::string& likely, const std::atomic<bool>& dropped) {
+/// Returns the answer that `make` returns, or the problem; nothing if the task was dropped meanwhile.
+std::optional<Outcome> outcome(const std::function<PlannedPtr()>& make, const std::atomic<bool>& dropped) {
   const Work work(&dropped);
   try {
-    return plan_scenario(scenario, environment, depth, likely);
+    return make();
   } catch (const Stopped&) {
     return std::nullopt;
   } catch (const InputError& error) {
@@ -37,6 +36,17 @@ std::optional<Outcome> outcome(const Scenario& scenario, const Environment& envi
   } catch (const std::exception& error) {
     return Problem{{}, Planning::tr("internal error: %1").arg(QString::fromUtf8(error.what()))};
   }
+}
+
+/// True if the answer is whole but for what its trainer leaves room for.
+bool lacks_reaches(const Planned& planned) {
+  return !planned.draft && !planned.saved && planned.reaches.empty() && has_trainer_beside(planned.options);
+}
+
+PlannedPtr with_reaches(const Planned& planned, const Environment& environment) {
+  auto made = std::make_shared<Planned>(planned);
+  made->reaches = trainer_reaches(planned.options, planned.question, planned.answer, environment);
+  return made;
 }
 
 }  // namespace
@@ -79,9 +89,14 @@ void Planning::settle() {
 }
 
 void Planning::start(QThreadPool& thread, const TaskPtr& task, Depth depth) {
-  thread.start([this, task, depth] {
+  start(thread, task,
+        [this, task, depth] { return plan_scenario(task->scenario, environment_, depth, task->likely); });
+}
+
+void Planning::start(QThreadPool& thread, const TaskPtr& task, const std::function<PlannedPtr()>& make) {
+  thread.start([this, task, make] {
     if (task->dropped) return;
-    const auto made = outcome(task->scenario, environment_, depth, task->likely, task->dropped);
+    const auto made = outcome(make, task->dropped);
     if (!made) return;
     // Runs in the GUI thread, or not at all if this object is gone.
     const auto deliver = [this, task, made] {
@@ -91,8 +106,11 @@ void Planning::start(QThreadPool& thread, const TaskPtr& task, Depth depth) {
         Q_EMIT failed(task->id, *problem);
       } else {
         const PlannedPtr& planned_now = std::get<PlannedPtr>(*made);
-        if (!planned_now->draft) finish(task);
-        task->drafted = true;
+        if (lacks_reaches(*planned_now))
+          start(answers_, task, [this, planned_now] { return with_reaches(*planned_now, environment_); });
+        else if (!planned_now->draft)
+          finish(task);
+        task->drafted = planned_now->draft;
         if (planned_now->draft && !quiet_.isActive()) quiet_.start();
         Q_EMIT planned(task->id, planned_now);
       }

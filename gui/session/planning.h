@@ -6,6 +6,7 @@
 #include <QThreadPool>
 #include <QTimer>
 #include <atomic>
+#include <functional>
 #include <memory>
 
 #include "gui/session/planned.h"
@@ -13,8 +14,9 @@
 namespace zplan::gui {
 
 /// Answers each question in two steps: first a draft, or a glance at the plan that was shown before (while a
-/// slider is dragged), then the full answer once the scenario has not changed for 80 ms. A later question
-/// about the same scenario replaces an earlier one.
+/// slider is dragged), then the full answer once the scenario has not changed for 80 ms. Where the question
+/// names a trainer that stands beside another, the full answer comes again with what each leaves room for. A
+/// later question about the same scenario replaces an earlier one.
 class Planning : public QObject {
   Q_OBJECT
 
@@ -38,7 +40,8 @@ class Planning : public QObject {
   [[nodiscard]] const Environment& environment() const { return environment_; }
 
  Q_SIGNALS:
-  // Emitted for a draft or a glance, and for the full answer; on failure `failed` once.
+  // Emitted for a draft or a glance, and for the full answer, of which trainers that stand beside another
+  // make two; on failure `failed` once.
   void planned(zplan::gui::Planning::Id id, zplan::gui::PlannedPtr planned);
   void failed(zplan::gui::Planning::Id id, zplan::gui::Problem problem);
   void idle();
@@ -54,6 +57,7 @@ class Planning : public QObject {
   };
   using TaskPtr = std::shared_ptr<Task>;
   void start(QThreadPool& thread, const TaskPtr& task, Depth depth);
+  void start(QThreadPool& thread, const TaskPtr& task, const std::function<PlannedPtr()>& make);
   void settle();
   void finish(const TaskPtr& task);
 

@@ -3021,6 +3021,10 @@ A click shows the details.</source>
         <translation>警告</translation>
     </message>
     <message>
+        <source>Room</source>
+        <translation>余量</translation>
+    </message>
+    <message>
         <source>What fits instead: %1</source>
         <translation>放得下的替代：%1</translation>
     </message>

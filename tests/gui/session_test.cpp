@@ -5,8 +5,10 @@
 #include <QSignalSpy>
 #include <QThread>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/report/report.h"
+#include "cli/run.h"
 #include "planner/question/work.h"
 #include "support.h"
 
@@ -77,6 +79,25 @@ TEST_F(SessionTest, AChangeIsGlancedAtBeforeItIsAnswered) {
   EXPECT_EQ(report_json(report_of(*glance))["plans"][0]["memory"],
             report_json(report_of(*full))["plans"][0]["memory"]);
   EXPECT_FALSE(session_.at(0).glance);
+}
+
+TEST_F(SessionTest, TheRoomThatATrainerLeavesFollowsTheAnswer) {
+  QSignalSpy planned(&session_.planning(), &Planning::planned);
+  const std::vector<std::string> question{"--model", "0.5B",  "--method",      "qlora",     "--gpus",
+                                          "1",       "--gpu", "RTX-4090-24GB", "--trainer", "unsloth"};
+  session_.add({.name = "unsloth", .arguments = question});
+  ASSERT_TRUE(settled());
+  ASSERT_EQ(planned.count(), 3);
+  const auto full = planned[1][1].value<PlannedPtr>();
+  EXPECT_FALSE(full->draft);
+  EXPECT_TRUE(full->reaches.empty());
+  const PlannedPtr answer = session_.at(0).planned;
+  std::ostringstream out, err;
+  std::vector<std::string> words = question;
+  words.emplace_back("--json");
+  ASSERT_EQ(run(words, Environment{}, out, err), 0) << err.str();
+  EXPECT_EQ(report_json(report_of(*answer))["reach"], Json::parse(out.str())["reach"]);
+  EXPECT_EQ(answer->reaches.size(), 2U);
 }
 
 TEST_F(SessionTest, WhatIsWrongIsNamedAndTheLastAnswerStays) {

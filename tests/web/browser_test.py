@@ -199,6 +199,10 @@ def check_form(checks, browser, base):
     checks.soon(page, f"{READY} && {said}.includes('QLoRA')", "a method is taken")
     page.select_option("#option-trainer", "unsloth")
     checks.soon(page, f"{READY} && location.hash.includes('trainer=unsloth')", "a trainer is taken, and stands in the address")
+    room = "[...document.querySelectorAll('.verdict .room')].map((each) => each.textContent)"
+    checks.soon(page, f"{READY} && {room}.length === 2 && /^Room with Unsloth .*tokens in a sample/.test({room}[0]) && /^With TRL .* instead: /.test({room}[1])", lambda: f"and what it leaves room for: {page.evaluate(room)}")
+    page.select_option("#option-trainer", "trl")
+    checks.soon(page, f"{READY} && location.hash.includes('trainer=trl') && {room}.length === 0", "a trainer without another beside it says nothing of room")
     page.context.close()
 
 

@@ -75,6 +75,18 @@ function offersOf(report, plan) {
   return offers;
 }
 
+/** What a trainer leaves room for, then what the run takes and leaves room for under the trainer beside it: a sentence each. */
+function roomOf(report) {
+  const room = ({ longest_sequence: tokens, largest_micro_batch: samples }) => {
+    const parts = [tokens && t("up to {} tokens in a sample", grouped(tokens)), samples && t("up to {} samples in a micro-batch", grouped(samples))].filter(Boolean);
+    return parts.length ? parts.join(t(", or ")) : t("nothing fits");
+  };
+  const nameOf = (trainer) => trainer.replace(/^\S+/, wordName);
+  return (report.reach ?? []).map((each, i) => (i === 0
+    ? t("Room with {}: {}.", nameOf(each.trainer), room(each))
+    : t("With {} instead: {} GiB and {} a step, {}.", nameOf(each.trainer), gib(each.required_bytes), seconds(each.step_seconds), room(each))));
+}
+
 function verdictCard(report, plan, actions) {
   const range = rangeOf(plan);
   return h("section", { class: `card verdict ${plan.fits ? "is-good" : "is-bad"}`, "aria-labelledby": "verdict" },
@@ -83,6 +95,7 @@ function verdictCard(report, plan, actions) {
     offersOf(report, plan).map(({ text, command, fits: isFitting }) => h("p", { class: "offer" },
       h("span", { class: isFitting ? "good" : "tip" }, icon(isFitting ? "fits" : "faster")), h("span", {}, text),
       actions.take && h("button", { type: "button", onclick: () => actions.take(command) }, t("Try it")))),
+    roomOf(report).map((sentence) => h("p", { class: "room" }, sentence)),
     report.warnings.length > 0 && h("ul", { class: "warnings" }, report.warnings.map((each) => h("li", {}, icon("warning"), h("span", {}, said(each))))));
 }
 

@@ -6,6 +6,7 @@
 
 #include "cli/report/report_text.h"
 #include "gui/output/why_view.h"
+#include "planner/question/trainers.h"
 #include "support.h"
 
 namespace zplan::gui {
@@ -74,6 +75,25 @@ TEST(Why, WhereNothingFitsItNamesWhatWould) {
   ASSERT_FALSE(plan.plan().why.empty());
   EXPECT_TRUE(view.text().contains(QString::fromStdString(plan.plan().why.front())));
   EXPECT_EQ(view.text().contains("What fits instead"), plan.answer.alternative.has_value());
+}
+
+TEST(Why, TheRoomThatATrainerLeavesStandsInIt) {
+  Planned under = *planned();
+  under.reaches = {{.trainer = parse_trainer("--trainer", "unsloth"),
+                    .required = Bytes(1024),
+                    .step = Seconds(1),
+                    .longest_sequence = 12288},
+                   {.trainer = parse_trainer("--trainer", "trl"),
+                    .required = Bytes(2048),
+                    .step = Seconds(2),
+                    .longest_sequence = 1024}};
+  WhyView view;
+  view.show_plan(std::make_shared<const Planned>(under));
+  EXPECT_TRUE(view.text().contains("Room"));
+  EXPECT_TRUE(view.text().contains("up to 12,288 tokens in a sample"));
+  EXPECT_TRUE(view.text().contains("instead: "));
+  view.show_plan(planned());
+  EXPECT_FALSE(view.text().contains("Room"));
 }
 
 TEST(Why, AnotherPlanThanTheBestSaysWhichThatIs) {

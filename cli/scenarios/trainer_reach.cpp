@@ -1,16 +1,12 @@
-// Computes the largest micro-batch and the longest sample under a trainer, and under the trainer that the
-// same script runs without its library.
+#include "cli/scenarios/trainer_reach.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "cli/commands/commands.h"
 #include "cli/options/request.h"
-#include "cli/report/report.h"
 #include "models/base/error.h"
 #include "planner/question/trainers.h"
 #include "planner/search/inverse.h"
-#include "planner/search/search.h"
 
 namespace zplan {
 
@@ -37,6 +33,13 @@ TrainerReach reach_of(const TrainerChoice& trainer, const OpenQuestion& open, co
           .longest_sequence = largest(open, Solve::sequence)};
 }
 
+/// Returns the trainer that the script of --trainer runs without its library; empty: none.
+std::string_view beside_of(const Options& options) {
+  if (options.trainers.empty()) return {};
+  const auto row = std::ranges::find(trainers(), options.trainers.front().trainer, &Trainer::name);
+  return row == trainers().end() ? std::string_view() : row->beside;
+}
+
 /// Returns the options under `trainer`, with the framework and the optimizer of the question.
 Options under(const TrainerChoice& trainer, Options options, const Question& question) {
   options.trainers = {trainer};
@@ -49,16 +52,17 @@ Options under(const TrainerChoice& trainer, Options options, const Question& que
 
 }  // namespace
 
+bool has_trainer_beside(const Options& options) { return !beside_of(options).empty(); }
+
 std::vector<TrainerReach> trainer_reaches(const Options& options, const Question& question,
                                           const Answer& answer, const Environment& environment) {
-  if (options.trainers.empty()) return {};
+  const std::string_view name = beside_of(options);
+  if (name.empty()) return {};
   const TrainerChoice asked = options.trainers.front();
-  const auto row = std::ranges::find(trainers(), asked.trainer, &Trainer::name);
-  if (row == trainers().end() || row->beside.empty()) return {};
   const HardwareProfiles hardware = with_user_profiles(user_hardware_folder(environment));
   std::vector<TrainerReach> all{
       reach_of(asked, open_question(options, question, hardware), answer.plans.front())};
-  const TrainerChoice other = parse_trainer("--trainer", row->beside);
+  const TrainerChoice other = parse_trainer("--trainer", name);
   const Options beside = under(other, options, question);
   try {
     const Question q = make_request(beside, environment).question;
