@@ -96,6 +96,8 @@ TEST(References, AreReadWhole) {
       {"fsdp_tp/schedules.json", Kind::schedule, 57},
       {"sequence_parallel/steps.json", Kind::step, 119},
       {"sequence_parallel/schedules.json", Kind::schedule, 62},
+      {"sequence_parallel/adapters_steps.json", Kind::step, 7},
+      {"sequence_parallel/adapters_schedules.json", Kind::schedule, 7},
       {"expert_parallel/steps.json", Kind::step, 2 * 101},
       {"expert_parallel/schedules.json", Kind::schedule, 90},
       {"activations/activations.json", Kind::activation, 652},
@@ -556,6 +558,13 @@ TEST(References, LongContextSchedulesAreAsRecorded) {
   EXPECT_EQ(off, std::set<std::string>{});
   EXPECT_EQ(ordered, 37U);
   EXPECT_GE(in_order, 33U);
+}
+
+// Adapters in fp32 beside bf16 weights, and weights that are all in bf16: peaks, and every collective.
+TEST(References, TypesOfOneUnitTravelAsRecorded) {
+  EXPECT_EQ(errors_of("sequence_parallel/adapters_steps.json", Statistic::allocated, 0.001).size(), 7U);
+  for (const Case& each : reference("sequence_parallel/adapters_schedules.json"))
+    EXPECT_TRUE(judge(each).front().exact) << each.id;
 }
 
 // FSDP2 with tensor parallelism, replicas too: every step is judged, the median within a thousandth, none off

@@ -1,6 +1,7 @@
 #include "planner/frameworks/fsdp/fsdp_run.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "planner/model_trace/reference.h"
@@ -16,6 +17,7 @@ FsdpRun::FsdpRun(RankState& state)
   for (std::size_t i = 0; i < state.tensors().size(); ++i)
     add_to(groups_, state.tensors()[i], i, wraps_embedding());
   if (doubles_embedding()) double_embedding();
+  if (misses_norm()) leave_norm();
   if (!has_reference()) return;
   const std::vector<RankTensor>& compared = state.in().rank.compared;
   const bool embeds = wraps_ends() && !reference_shape().tied_embeddings;
@@ -65,6 +67,15 @@ void FsdpRun::double_embedding() {
   }
 }
 
+void FsdpRun::leave_norm() {
+  std::vector<Parameter>& all = root().parameters;
+  const auto is_norm = [&](const Parameter& each) {
+    return state_.tensors()[each.tensor].role == TensorRole::norm;
+  };
+  std::copy_if(all.begin(), all.end(), std::back_inserter(left_.parameters), is_norm);
+  std::erase_if(all, is_norm);
+}
+
 /// transformers reduces in fp32 under fsdp_mixed_precision. Source: transformers 5.23 distributed/fsdp.py
 /// _get_fsdp_policy_kwargs.
 Bytes FsdpRun::reduced_size(const Parameter& parameter) const {
@@ -104,6 +115,7 @@ void FsdpRun::initialise() {
   else
     state_.make_quant_states();
   for (ParameterGroup& group : groups_) shard(group);
+  shard(left_);
   if (has_reference())
     shard_reference();
   else
@@ -153,11 +165,9 @@ std::vector<Device::Block> FsdpRun::gather_inputs(const ParameterGroup& group) {
 /// distributed/fsdp/_fully_shard/_fsdp_collectives.py _get_param_all_gather_inputs.
 Bytes FsdpRun::sent_as(const ParameterGroup& group) const {
   const Bytes first = group.parameters.front().gathered;
-  const bool packs =
-      in().training.method == Method::qlora || in().training.float8 == Float8::tensorwise_gather;
   const bool alike = std::all_of(group.parameters.begin(), group.parameters.end(),
                                  [&](const Parameter& each) { return each.gathered == first; });
-  return packs && !alike ? Bytes(1) : first;
+  return alike ? first : Bytes(1);
 }
 
 void FsdpRun::gather(ParameterGroup& group) {
@@ -225,7 +235,7 @@ void FsdpRun::begin_forward(const Slot& slot) {
   in_backward_ = false;
   if (slot.first() && counts_trainer()) state_.count_tokens();
   ParameterGroup& first = wraps_embedding() ? embedding() : root();
-  for (ParameterGroup* each : {&tied_head_, &first}) {
+  for (ParameterGroup* each : {&left_, &tied_head_, &first}) {
     gather(*each);
     copy_out(*each, true);
   }
@@ -471,6 +481,7 @@ void FsdpRun::drop_reduced(Device::Block reduced, bool all_reduced) {
 void FsdpRun::end_backward(const Slot& /*unused*/) {
   if (doubles_embedding()) after_backward(tied_head_);
   after_backward(wraps_embedding() ? embedding() : root());
+  after_backward(left_);
   state_.wait(reduced_);
   device_.release(last_reduced_);
   device_.release(all_reduced_);
@@ -493,7 +504,7 @@ void FsdpRun::sum_norms() {
   const auto trained = std::ranges::count_if(tensors, [](const RankTensor& each) { return each.trainable; });
   const auto divided =
       std::ranges::count_if(tensors, [](const RankTensor& each) { return each.trainable && each.divided; });
-  const Bytes element = by_plan() ? optimized_.front().element : Bytes(4);
+  const Bytes element = optimized_.front().element;
   const auto sum = [&](std::int64_t norms, Over over) {
     if (norms > 0 && over.ranks > 1)
       state_.wait(state_.issue(state_.clock().computed(), Operation::all_reduce, Elements(norms), element,
@@ -507,6 +518,7 @@ void FsdpRun::sum_norms() {
 
 void FsdpRun::zero_gradients() {
   device_.release(tied_head_.gradients);
+  device_.release(left_.gradients);
   for (ParameterGroup& group : groups_) device_.release(group.gradients);
 }
 

@@ -72,6 +72,12 @@ class FsdpRun {
   /// an untied embedding by itself.
   [[nodiscard]] bool wraps_ends() const { return zplan::wraps_ends(in().training, in().strategy); }
   [[nodiscard]] bool wraps_embedding() const { return wraps_ends() && !in().model.shape.tied_embeddings; }
+  /// True if accelerate does not find the final norm, which it looks for among the children of what peft has
+  /// wrapped: it is left to the root. Source: accelerate 1.15 utils/fsdp_utils.py _find_final_norm; a
+  /// schedule recorded (tests/reference/sequence_parallel).
+  [[nodiscard]] bool misses_norm() const {
+    return wraps_ends() && !by_plan() && in().training.method != Method::full;
+  }
   [[nodiscard]] std::size_t layers() const { return in().model.inventory.layers.size(); }
   [[nodiscard]] ParameterGroup& embedding() { return groups_[layers()]; }
   /// True if the Trainer's own collectives count: token counts, and the norm of sharded gradients.
@@ -90,6 +96,8 @@ class FsdpRun {
   void divide_whole_gradients(ParameterGroup& group);
   /// Makes the unit of a tied head.
   void double_embedding();
+  /// Makes the root's unit of the final norm.
+  void leave_norm();
 
   /// Adds a tensor, which is number `index` of its list, to the group that it is of. `embeds`: the embedding
   /// is a group by itself, before the root's.
@@ -130,6 +138,7 @@ class FsdpRun {
   Device& device_;
   std::vector<ParameterGroup> groups_;            ///< the layers', the root's
   ParameterGroup tied_head_;                      ///< the head's where doubles_embedding()
+  ParameterGroup left_;                           ///< the root's where misses_norm()
   bool head_arrived_{};                           ///< its gradient has, in this micro-step
   std::vector<ParameterGroup> reference_groups_;  ///< of the frozen model, as groups_
   int reference_layer_{-1};                       ///< of the reference, whose forward runs
