@@ -59,6 +59,7 @@ TEST(References, AreReadWhole) {
       {"qlora/steps.json", Kind::step, 176},
       {"qlora/dropout.json", Kind::step, 20},
       {"methods/steps.json", Kind::step, 42},
+      {"methods/sharded.json", Kind::step, 7},
       {"methods/gpt2.json", Kind::step, 4},
       {"methods/more_models.json", Kind::step, 134},
       {"packed/steps.json", Kind::step, 20},
@@ -289,6 +290,13 @@ void expect_measured_steps(const char* file, std::size_t count) {
 
 // Trained copies and DoRA beside adapters, QLoRA over sharded weights, DPO with either reference.
 TEST(References, MethodsAreAsMeasured) { expect_measured_steps("methods/steps.json", 42); }
+
+// A reference without adapters at ZeRO-3, whose forward follows the policy's trace at first; QLoRA under
+// FSDP2.
+TEST(References, ShardedMethodsAreAsMeasured) {
+  const std::vector<double> errors = errors_of("methods/sharded.json", Statistic::allocated, 0.005);
+  EXPECT_EQ(errors.size(), 7U);
+}
 
 // Adapters of layers whose weights are [in, out].
 TEST(References, AdaptersOfConv1dAreAsMeasured) { expect_measured_steps("methods/gpt2.json", 4); }

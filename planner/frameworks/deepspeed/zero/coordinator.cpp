@@ -75,7 +75,8 @@ class Coordinator {
 
   // A micro-step.
   void reset();
-  void follow_scores();
+  void follow_forward();
+  void lose_trace();
   [[nodiscard]] bool starts_as_before() const;
   void play(const ModuleEvent& event);
   void read(const ModuleEvent& event);
@@ -113,6 +114,7 @@ class Coordinator {
   GatherOptions options_;
   HookedParameters hooked_;
   Trace trace_;
+  std::vector<std::int32_t> followed_;  ///< modules that the first forward entered, where a second follows it
   GatherPlan plan_;
 
   // State of the whole run.
@@ -225,7 +227,7 @@ GatherPlan Coordinator::micro_step() {
   if (recorded_ && !decided_) trace_ = trace_of(tape_, hooked_);
   reset();
   for (; event_ < size_of(tape_.events); ++event_) {
-    if (options_.scored_events > 0) follow_scores();
+    if (event_ == options_.first_forward && event_ > 0) follow_forward();
     play(at(tape_.events, event_));
   }
   release_leftovers();
@@ -235,16 +237,38 @@ GatherPlan Coordinator::micro_step() {
   return std::move(plan_);
 }
 
-/// The training's forward begins with a trace of the scoring one, which ends where its backward begins.
-void Coordinator::follow_scores() {
-  if (event_ > options_.scored_events && at(tape_.events, event_).kind == ModuleEvent::Kind::enter_backward)
-    recorded_ = false;
-  if (event_ != options_.scored_events) return;
-  ModuleTape scoring = tape_;
-  scoring.events.resize(static_cast<std::size_t>(options_.scored_events));
-  trace_ = trace_of(scoring, hooked_);
+/// The second forward begins with a trace of the first.
+void Coordinator::follow_forward() {
+  ModuleTape first = tape_;
+  first.events.resize(static_cast<std::size_t>(options_.first_forward));
+  followed_.clear();
+  for (const ModuleEvent& event : first.events)
+    if (enters(event)) followed_.push_back(event.module);
+  trace_ = trace_of(first, hooked_);
   recorded_ = true;
   reset();
+}
+
+/// _invalidate_trace: what is in flight is waited for and released, one call after the other; the buffers go
+/// together at the end.
+void Coordinator::lose_trace() {
+  recorded_ = false;
+  std::vector<std::int32_t> buffers;
+  for (std::int32_t i = 0; i < size_of(groups_); ++i) {
+    CallGroup& group = at(groups_, i);
+    if (std::exchange(group.unclaimed, 0) == 0) continue;
+    const bool waited = std::exchange(group.waited, true);
+    for (std::int32_t call = group.first_call; call < group.first_call + group.calls; ++call) {
+      if (!waited) act_on_call(Kind::wait, call);
+      if (at(calls_, call).placement == Placement::shared_buffer) buffers.push_back(call);
+    }
+    for (const std::int32_t p : gathered(group.first, group.count)) {
+      if (!waited) at(states_, p).status = Status::whole;
+      if (std::exchange(at(states_, p).group, kNone) != kNone) release(p);
+    }
+    act_on_released();
+  }
+  for (const std::int32_t call : buffers) act_on_call(Kind::drop_buffer, call);
 }
 
 void Coordinator::play(const ModuleEvent& event) {
@@ -275,6 +299,8 @@ void Coordinator::read(const ModuleEvent& event) {
 /// fetch_sub_module.
 void Coordinator::enter(const ModuleEvent& event) {
   const bool forward = is_forward(event);
+  const bool follows = recorded_ && options_.first_forward > 0;
+  if (follows && (step_ >= size_of(followed_) || at(followed_, step_) != event.module)) lose_trace();
   if (!forward && !std::exchange(at(in_backward_, event.module), true)) backward_.push_back(event.module);
   wanted_.clear();
   for (const std::int32_t p : hooked(event.module))

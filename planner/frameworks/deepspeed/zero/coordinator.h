@@ -30,9 +30,9 @@ struct GatherOptions {
   std::int64_t secondary_partition{1};
   bool quantized{};   ///< zero_quantized_weights
   bool traces{true};  ///< whether the trace of a micro-step holds for the next one
-  /// Events of a forward that only scores, before the only micro-step's own, which follows its trace; the
-  /// backward loses it. 0: none.
-  std::int32_t scored_events{};
+  /// Events of the first of two forwards, whose trace the second follows until it enters another module than
+  /// the trace has next. 0: none.
+  std::int32_t first_forward{};
   bool fp16{};  ///< weights are in fp16, from which and to which they are quantised
   bool operator==(const GatherOptions&) const = default;
 };

@@ -6,11 +6,11 @@
 
 namespace zplan {
 
-namespace {
-
 bool enters(const ModuleEvent& event) {
   return event.kind == ModuleEvent::Kind::enter_forward || event.kind == ModuleEvent::Kind::enter_backward;
 }
+
+namespace {
 
 std::int64_t elements_of(const ModuleTape& tape, std::span<const std::int32_t> parameters) {
   std::int64_t sum = 0;

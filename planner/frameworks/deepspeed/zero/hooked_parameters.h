@@ -69,6 +69,9 @@ struct ModuleEvent {
   bool operator==(const ModuleEvent&) const = default;
 };
 
+/// True if a module's hook runs before its forward or its backward.
+[[nodiscard]] bool enters(const ModuleEvent& event);
+
 /// The forward and backward of one micro-step, as hooks see it; the same for every micro-step.
 struct ModuleTape {
   std::vector<ModuleEvent> events;

@@ -36,11 +36,23 @@ struct HookList {
   const std::vector<std::int32_t>& first_module;
   std::function<std::int32_t(int layer, std::int32_t index)> number;
   HookList* reference_hooks{};
-  bool in_reference{}, in_scoring{};
-  std::int32_t scored{};  ///< events of a forward that only scores
+  bool in_reference{};
+  std::vector<std::size_t> turns{};  ///< events before a reference's forward, and up to its end
   void reference(std::int32_t index) {
-    if (index == kReferenceEnds && in_scoring) scored = static_cast<std::int32_t>(events.size());
-    if (index < 0) in_reference = index == kReferenceBegins, in_scoring = index == kScoringBegins;
+    if (index >= 0) return;
+    turns.push_back(events.size());
+    in_reference = index == kReferenceBegins;
+  }
+  /// Returns how many events the first of exactly two forwards has; 0: there are others.
+  [[nodiscard]] std::int32_t first_of_two() const {
+    std::vector<std::size_t> forwards;
+    for (const std::size_t each : turns) {
+      const auto next =
+          std::find_if(events.begin() + static_cast<std::ptrdiff_t>(each), events.end(), enters);
+      const bool is_forward = next != events.end() && next->kind == Kind::enter_forward;
+      if (each > 0 && is_forward && (forwards.empty() || forwards.back() != each)) forwards.push_back(each);
+    }
+    return forwards.size() == 1 ? static_cast<std::int32_t>(forwards.front()) : 0;
   }
   void section(int, bool) {}
   void allocate(std::int32_t, Term, Bytes) {}
@@ -89,7 +101,8 @@ void find_subtrees(ModuleTape& tape) {
 
 namespace {
 
-/// A forward without adapters, or through others, begins the trace anew and does not follow it.
+/// A forward without adapters, or through others, begins the trace anew; the one behind it follows that as
+/// far as both enter the same modules.
 bool begins_anew(const StepInputs& in) {
   const std::optional<ReferenceModel> kind = reference_of(in.training);
   return kind == ReferenceModel::adapters_off || kind == ReferenceModel::adapter;
@@ -188,7 +201,7 @@ void PartitionedRun::list_modules() {
   if (has_reference()) hooks.reference_hooks = &of_reference;
   const TapeLayout layout(tape);
   play(tape, layout, hooks);
-  policy_.options.scored_events = scores_each(in()) ? hooks.scored : 0;
+  if (begins_anew(in()) || scores_each(in())) policy_.options.first_forward = hooks.first_of_two();
   find_subtrees(policy_.modules);
   if (has_reference()) find_subtrees(reference_.modules);
   waits_for_leaf_.resize(numbers_.size());
