@@ -101,6 +101,8 @@ TEST(References, AreReadWhole) {
       {"sequence_parallel/adapters_schedules.json", Kind::schedule, 7},
       {"expert_parallel/steps.json", Kind::step, 2 * 101},
       {"expert_parallel/schedules.json", Kind::schedule, 90},
+      {"expert_parallel/given_optimizer_steps.json", Kind::step, 2 * 6},
+      {"expert_parallel/given_optimizer_schedules.json", Kind::schedule, 6},
       {"activations/activations.json", Kind::activation, 652},
       {"published/memory.json", Kind::measurement, 206},
       {"published/fresh_memory.json", Kind::measurement, 88},
@@ -630,6 +632,13 @@ TEST(References, ExpertParallelStepsAreAsMeasured) {
 // Every collective of them by kind; of real runs, whose tokens were routed by their values, all but the rows.
 TEST(References, ExpertParallelSchedulesAreAsRecorded) {
   for (const Case& each : reference("expert_parallel/schedules.json"))
+    EXPECT_TRUE(judge(each).front().exact) << each.id;
+}
+
+// The script's own optimizer beside experts has one group of parameters.
+TEST(References, OptimizersOfScriptsBesideExpertsAreAsRecorded) {
+  EXPECT_EQ(errors_of("expert_parallel/given_optimizer_steps.json", Statistic::allocated, 0.001).size(), 6U);
+  for (const Case& each : reference("expert_parallel/given_optimizer_schedules.json"))
     EXPECT_TRUE(judge(each).front().exact) << each.id;
 }
 

@@ -120,6 +120,8 @@ std::int64_t ranks_of(const RankTensor& tensor, const Training& training, const 
 std::vector<OptimizerGroup> optimizer_groups(const RankModel& model, const Training& training,
                                              const Strategy& s) {
   constexpr Elements kMostExpertElements{178'956'971};
+  // Stages 1 and 2 refuse the script's own optimizer beside experts.
+  const bool is_scripts = s.zero_stage == 3 && training.optimizer_kernel == OptimizerKernel::fused;
   std::vector<OptimizerGroup> groups(1);
   const auto add = [&](std::size_t tensor) {
     groups.back().tensors.push_back(tensor);
@@ -138,7 +140,7 @@ std::vector<OptimizerGroup> optimizer_groups(const RankModel& model, const Train
   for (std::size_t i = 0; i < model.tensors.size(); ++i) {
     const RankTensor& tensor = model.tensors[i];
     if (!tensor.trainable || sharing_of(tensor, training, s) != Sharing::experts) continue;
-    const bool full = groups.back().elements + tensor.elements > kMostExpertElements;
+    const bool full = !is_scripts && groups.back().elements + tensor.elements > kMostExpertElements;
     if (groups.size() == 1 || full) groups.push_back({.sharing = Sharing::experts});
     add(i);
   }

@@ -24,8 +24,9 @@ enum class Sharing : std::uint8_t { dense, remade, experts };
                                     const Strategy& strategy);
 
 /// A group of parameters that DeepSpeed's optimizer holds in one flat tensor: everything, or, under expert
-/// parallelism, what is not an expert's, and experts in groups of at most 178,956,971 elements. Source:
-/// DeepSpeed 0.19.8 moe/utils.py split_params_into_different_moe_groups_for_optimizer.
+/// parallelism, what is not an expert's, and experts in groups of at most 178,956,971 elements. The groups of
+/// an optimizer that the script makes itself (torch's fused one) stay as they are. Source: DeepSpeed 0.19.8
+/// moe/utils.py split_params_into_different_moe_groups_for_optimizer, runtime/engine.py _configure_optimizer.
 struct OptimizerGroup {
   Sharing sharing{};
   std::vector<std::size_t> tensors{};  ///< of RankModel, in order
