@@ -143,28 +143,24 @@ LayoutBounds::Stages LayoutBounds::stages(const Pieces& whole, const Strategy& s
   return made;
 }
 
-namespace {
-
-using InFlight = std::vector<std::int64_t>;
-
-/// True if `a` has as many of each as `b`.
-bool covers(const InFlight& a, const InFlight& b) {
-  return std::ranges::equal(a, b, std::ranges::greater_equal{});
-}
-
-/// Adds a moment, unless one of those before covers it; those that it covers go.
-void add_moment(std::vector<InFlight>& all, const InFlight& now) {
-  if (std::ranges::any_of(all, [&](const InFlight& each) { return covers(each, now); })) return;
-  std::erase_if(all, [&](const InFlight& each) { return covers(now, each); });
+/// Adds a moment, unless one of those before has as much of each; those that have no more than it go.
+void LayoutBounds::add_moment(std::vector<InStep>& all, const InStep& now) {
+  const auto covers = [](const InStep& a, const InStep& b) {
+    const auto has_as_much = [](const auto& one, const auto& other) {
+      return std::ranges::equal(one, other, std::ranges::greater_equal{});
+    };
+    return has_as_much(a.in_flight, b.in_flight) && has_as_much(a.sums, b.sums) &&
+           has_as_much(a.gathered, b.gathered);
+  };
+  if (std::ranges::any_of(all, [&](const InStep& each) { return covers(each, now); })) return;
+  std::erase_if(all, [&](const InStep& each) { return covers(now, each); });
   all.push_back(now);
 }
-
-}  // namespace
 
 /// Returns what a schedule of many micro-batches has in flight by shorter ones, where those agree.
 LayoutBounds::Order LayoutBounds::order(const Strategy& strategy) {
   const std::int64_t stages = strategy.layout.pipeline, micro_batches = strategy.gradient_accumulation_steps;
-  if (stages == 1) return {.in_flight = {InFlight{1}}};
+  if (stages == 1) return {.fullest = {{.in_flight = {1}, .sums = {0}, .gathered = {0}}}};
   const std::int64_t some = 4 * stages, more = 2 * some;
   if (micro_batches > more && micro_batches % stages == 0) {
     Strategy shorter = strategy;
@@ -172,24 +168,31 @@ LayoutBounds::Order LayoutBounds::order(const Strategy& strategy) {
     const Order& first = order_of(shorter);
     shorter.gradient_accumulation_steps = more;
     const Order& second = order_of(shorter);
-    if (first.in_flight == second.in_flight && first.in_flight_with_sums == second.in_flight_with_sums)
-      return second;
+    if (first.fullest == second.fullest) return second;
   }
   const StepSchedule made = schedule_of_stage(context_.training(), strategy, 0);
   Order order;
-  InFlight now(static_cast<std::size_t>(strategy.layout.virtual_stages));
-  std::vector<bool> has_sums(now.size());
+  const std::vector<std::int64_t> none(static_cast<std::size_t>(strategy.layout.virtual_stages));
+  const bool keeps_parameters =
+      strategy.torchtitan && none.size() == 1 && !reshards_layers(*strategy.torchtitan, true);
+  InStep now{none, none, none};
   for (const Round& round : made.rounds)
     for (const Slot& slot : round.slots) {
-      if (slot.kind == Slot::Kind::reduce) has_sums.assign(now.size(), false);
-      if (slot.kind == Slot::Kind::forward) ++now[slot.tape], add_moment(order.in_flight, now);
-      if (slot.kind == Slot::Kind::backward || slot.kind == Slot::Kind::input_gradient) --now[slot.tape];
-      if (slot.kind == Slot::Kind::backward || slot.kind == Slot::Kind::weight_gradient)
-        has_sums[slot.tape] = true;
-      if (slot.kind == Slot::Kind::weight_gradient) order.splits_backward = true;
-      if (std::ranges::find(has_sums, false) == has_sums.end()) add_moment(order.in_flight_with_sums, now);
+      using Kind = Slot::Kind;
+      const std::size_t chunk = slot.tape;
+      const bool frees = slot.kind == Kind::backward || slot.kind == Kind::input_gradient ||
+                         slot.kind == Kind::reshard || slot.kind == Kind::reduce;
+      if (frees) add_moment(order.fullest, now);
+      if (slot.kind == Kind::forward) ++now.in_flight[chunk];
+      if (slot.kind == Kind::forward && keeps_parameters) now.gathered[chunk] = 1;
+      if (slot.kind == Kind::backward || slot.kind == Kind::input_gradient) --now.in_flight[chunk];
+      if (slot.kind == Kind::backward || slot.kind == Kind::weight_gradient) now.sums[chunk] = 1;
+      if (slot.kind == Kind::unshard) now.gathered[chunk] = 1;
+      if (slot.kind == Kind::reshard || slot.kind == Kind::reduce) now.gathered[chunk] = 0;
+      if (slot.kind == Kind::reduce) now.sums[chunk] = 0;
+      if (slot.kind == Kind::weight_gradient) order.splits_backward = true;
     }
-  for (auto* each : {&order.in_flight, &order.in_flight_with_sums}) std::ranges::sort(*each);
+  std::ranges::sort(order.fullest);
   return order;
 }
 
@@ -205,35 +208,42 @@ const LayoutBounds::Order& LayoutBounds::order_of(const Strategy& strategy) {
 LayoutBounds::States LayoutBounds::states(const Strategy& strategy) {
   const RankModel& rank = context_.rank_of(strategy);
   const Shard shard = make_shard(rank, context_.training(), strategy);
-  return {held_states(shard, strategy) + shard.gradients + shard.bucket, rank.trainable};
+  const std::vector<Elements> none(static_cast<std::size_t>(strategy.layout.virtual_stages));
+  States states{.held = held_states(shard, strategy) + shard.gradients + shard.bucket,
+                .trainable = none,
+                .gatherable = none};
+  for (const RankTensor& each : rank.tensors) {
+    if (!each.trainable || each.idle) continue;
+    states.trainable[each.chunk] += each.elements;
+    if (each.role != TensorRole::expert) states.gatherable[each.chunk] += each.elements;
+  }
+  return states;
 }
 
-/// Returns what torchtitan's stages hold whole, not as shards, beside their sums of gradients: these in fp32,
-/// or those of backwards in two parts as they are, and the parameters of a stage with one chunk of layers.
-Bytes LayoutBounds::kept_whole(const Strategy& strategy, const States& states, const Order& order) const {
+/// Returns what torchtitan's stages hold whole, not as shards: sums of gradients in fp32, or as they are
+/// where backwards are in two parts, and parameters that are gathered. One rank gathers none.
+Bytes LayoutBounds::kept_whole(const Strategy& strategy, const States& states, const Order& order,
+                               const InStep& at) const {
   constexpr Bytes kSum{4};
   if (!strategy.torchtitan || strategy.layout.pipeline == 1) return {};
   const Bytes weight = weight_size(context_.training());
-  const bool keeps_parameters =
-      strategy.layout.virtual_stages == 1 && !reshards_layers(*strategy.torchtitan, true);
-  return states.trainable * ((order.splits_backward ? weight : kSum) + (keeps_parameters ? weight : Bytes{}));
+  const Bytes sum = order.splits_backward ? weight : kSum;
+  const Bytes parameter = strategy.layout.shard_ranks() > 1 ? weight : Bytes{};
+  Bytes whole{};
+  for (std::size_t i = 0; i < states.trainable.size(); ++i)
+    whole += states.trainable[i] * (sum * at.sums[i]) + states.gatherable[i] * (parameter * at.gathered[i]);
+  return whole;
 }
 
 /// Returns what the first stage holds at its fullest moment.
 Bytes LayoutBounds::most_held(const Strategy& strategy, const States& states, const Stages& stages,
                               const Order& order) const {
-  const auto most_saved = [&](const std::vector<InFlight>& moments) {
-    Bytes most{};
-    for (const InFlight& each : moments) {
-      Bytes sum{};
-      for (std::size_t i = 0; i < each.size(); ++i) sum += stages.saved[i] * each[i];
-      most = std::max(most, sum);
-    }
-    return most;
-  };
-  Bytes most = most_saved(order.in_flight);
-  if (!order.in_flight_with_sums.empty())
-    most = std::max(most, kept_whole(strategy, states, order) + most_saved(order.in_flight_with_sums));
+  Bytes most{};
+  for (const InStep& each : order.fullest) {
+    Bytes sum = kept_whole(strategy, states, order, each);
+    for (std::size_t i = 0; i < each.in_flight.size(); ++i) sum += stages.saved[i] * each.in_flight[i];
+    most = std::max(most, sum);
+  }
   return states.held + most;
 }
 

@@ -58,17 +58,21 @@ class LayoutBounds {
     std::int64_t group{};
     auto operator<=>(const OrderKey&) const = default;
   };
+  /// What the first stage has at a moment of its step, by chunk of layers.
+  struct InStep {
+    std::vector<std::int64_t> in_flight;  ///< micro-batches between forward and backward
+    std::vector<std::int64_t> sums;       ///< 1 where there are sums of gradients that were not reduced yet
+    std::vector<std::int64_t> gathered;   ///< 1 where FSDP2 has its parameters whole
+    auto operator<=>(const InStep&) const = default;
+  };
   struct Order {
-    /// Moments at which the stage has most in flight: micro-batches between forward and backward, by chunk of
-    /// layers. None has as many of each as another.
-    std::vector<std::vector<std::int64_t>> in_flight;
-    /// Those of them, or others, at which each chunk has sums of gradients that were not reduced yet.
-    std::vector<std::vector<std::int64_t>> in_flight_with_sums;
+    std::vector<InStep> fullest;  ///< none has as many of each as another
     bool splits_backward{};  ///< gradients of weights come behind those of inputs, beside other stages' work
   };
   struct States {
     Bytes held;
-    Elements trainable;
+    std::vector<Elements> trainable;   ///< by chunk of layers
+    std::vector<Elements> gatherable;  ///< of that, what all shards' ranks gather: experts may be on fewer
   };
   /// What states of the first stage depend on.
   struct StatesKey {
@@ -98,9 +102,11 @@ class LayoutBounds {
   [[nodiscard]] Order order(const Strategy& strategy);
   [[nodiscard]] const Order& order_of(const Strategy& strategy);
   [[nodiscard]] States states(const Strategy& strategy);
-  [[nodiscard]] Bytes kept_whole(const Strategy& strategy, const States& states, const Order& order) const;
+  [[nodiscard]] Bytes kept_whole(const Strategy& strategy, const States& states, const Order& order,
+                                 const InStep& at) const;
   [[nodiscard]] Bytes most_held(const Strategy& strategy, const States& states, const Stages& stages,
                                 const Order& order) const;
+  static void add_moment(std::vector<InStep>& all, const InStep& now);
 
   PlanContext& context_;
   std::mutex mutex_;  ///< of the maps; what they hold does not move
