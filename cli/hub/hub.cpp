@@ -16,10 +16,11 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{4} << 20;
 
+/// Returns what stands between :// and the path, as libcurl sees it.
 std::string shown_host(std::string_view url) {
   const std::size_t begin = url.find("://");
   const std::string_view rest = begin == std::string_view::npos ? url : url.substr(begin + 3);
-  return std::string(rest.substr(0, rest.find('/')));
+  return std::string(rest.substr(0, rest.find_first_of("/?#")));
 }
 
 /// Returns the host of a URL without user, port and brackets, in lower case.
@@ -69,7 +70,7 @@ std::string redirected(const std::string& from, const std::string& location) {
   if (location.find("://") != std::string::npos) return location;
   const std::size_t host = from.find("://") + 3;
   if (location.starts_with("//")) return from.substr(0, host - 2) + location;
-  const std::string root = from.substr(0, from.find('/', host));
+  const std::string root = from.substr(0, from.find_first_of("/?#", host));
   return location.starts_with('/') ? root + location : root + "/" + location;
 }
 

@@ -214,16 +214,20 @@ TEST_F(Hub, RedirectsAreFollowedAndTheTokenStaysWithItsHost) {
 }
 
 TEST_F(Hub, RedirectsNeitherLeaveHttpsNorGoOnWithoutEnd) {
-  EXPECT_THAT(refusal({.status = "302 Found", .headers = {"Location: http://example.com/config.json"}}),
-              HasSubstr("which is not https"));
+  // What follows ? or # is no host, whatever it looks like.
+  for (const char* to : {"http://example.com/config.json", "http://example.com?@127.0.0.1/config.json",
+                         "http://example.com#@localhost"})
+    EXPECT_THAT(refusal({.status = "302 Found", .headers = {std::string("Location: ") + to}}),
+                HasSubstr("which is not https"));
   EXPECT_THAT(refusal({.status = "302 Found", .headers = {"Location: file:///etc/hostname"}}),
               HasSubstr("which is not https"));
   EXPECT_THAT(refusal({.status = "302 Found", .headers = {"Location: /again"}}), HasSubstr("without end"));
 }
 
 TEST_F(Hub, OnlyHttpsLeavesThisMachine) {
-  for (const char* endpoint : {"http://huggingface.co", "ftp://127.0.0.1", "huggingface.co", "",
-                               "http://127.0.0.1.evil.com", "http://localhost@evil.com"})
+  for (const char* endpoint :
+       {"http://huggingface.co", "ftp://127.0.0.1", "huggingface.co", "", "http://127.0.0.1.evil.com",
+        "http://localhost@evil.com", "http://evil.com?@127.0.0.1"})
     EXPECT_THROW(static_cast<void>(ask_hub("someone/Tiny", {.endpoint = endpoint})), InputError) << endpoint;
 }
 
