@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <set>
 #include <sstream>
 
 #include "models/base/format.h"
@@ -216,9 +217,10 @@ std::vector<std::string> parse_values(std::string_view option, std::string_view 
 
 std::vector<std::string> parse_list(std::string_view option, std::string_view text) {
   std::vector<std::string> words = parse_values(option, text);
-  for (auto word = words.begin(); word != words.end(); ++word)
-    if (std::find(words.begin(), word, *word) != word)
-      throw InputError(std::string(option), fmt::format("{} is given twice", in_quotes(*word)),
+  std::set<std::string_view> seen;  // files of scenarios may list as many as they have room for
+  for (const std::string& word : words)
+    if (!seen.insert(word).second)
+      throw InputError(std::string(option), fmt::format("{} is given twice", in_quotes(word)),
                        "accepted: once");
   return words;
 }

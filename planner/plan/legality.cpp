@@ -301,14 +301,17 @@ void check_method(const Model& model, const Training& training, const Strategy& 
   if (distils(training)) check_teacher(model, training, facts, reasons);
 }
 
-/// Refuses a step of more passes than can be played one by one: each takes some KiB of memory.
+/// Refuses a step of more passes than can be played one by one: each takes some KiB of memory, and ten
+/// times as many where its backward is divided.
 void check_passes(const Strategy& s, Reasons& reasons) {
-  constexpr std::int64_t kMostPasses = 1 << 17;
-  const std::int64_t stages = s.layout.pipeline * s.layout.virtual_stages;
-  if (s.layout.pipeline == 1 || s.gradient_accumulation_steps <= kMostPasses / stages) return;
+  constexpr std::int64_t kMostPasses = 1 << 17, kMostDivided = 1 << 13;
+  const bool is_divided = s.torchtitan && splits_backward(s.torchtitan->schedule);
+  const std::int64_t stages = s.layout.pipeline * s.layout.virtual_stages,
+                     most = is_divided ? kMostDivided : kMostPasses;
+  if (s.layout.pipeline == 1 || s.gradient_accumulation_steps <= most / stages) return;
   reasons.push_back(fmt::format(
-      "{} micro-batches through {} stages are more than {} passes, the most that are planned of a step",
-      s.gradient_accumulation_steps, stages, kMostPasses));
+      "{} micro-batches through {} stages are more than {} passes, the most that are planned of a step{}",
+      s.gradient_accumulation_steps, stages, most, is_divided ? " whose schedule divides the backward" : ""));
 }
 
 }  // namespace

@@ -1,12 +1,9 @@
 // Layouts of layers on a pipeline, as Megatron's --pipeline-model-parallel-layout spells them.
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <string>
-#include <utility>
+#include <string_view>
 
-#include "models/base/pattern.h"
 #include "planner/question/megatron.h"
 
 namespace zplan {
@@ -16,21 +13,51 @@ namespace {
 /// Layers of a layout, at most; longer ones are not read.
 constexpr std::size_t kMostLayers = 10'000;
 
-/// Writes out multiplications of a group in parentheses, and then of one character.
-std::string without_multiples(std::string text) {
-  static const std::array kPatterns{Pattern(R"(\(([^)]+)\)\*(\d{1,4}))"), Pattern(R"((.)\*(\d{1,4}))")};
-  for (const Pattern& each : kPatterns) {
-    std::string written;
-    const char* rest = text.data();
-    for (const Pattern::Match& found : each.find_all(text)) {
-      written.append(rest, found[0].data());
-      for (int i = std::stoi(std::string(found[2])); i > 0 && written.size() <= kMostLayers; --i)
-        written += found[1];
-      rest = found[0].data() + found[0].size();
-    }
-    text = written.append(rest, static_cast<const char*>(text.data() + text.size()));
+/// "*N" of a layout, with up to four digits.
+struct Multiple {
+  std::size_t length{};  ///< of its text; 0: there is none
+  int times{};
+};
+
+Multiple multiple_at(std::string_view text, std::size_t at) {
+  constexpr std::size_t kDigits = 4;
+  if (at >= text.size() || text[at] != '*') return {};
+  int times = 0;
+  std::size_t end = at + 1;
+  for (; end < text.size() && end - at <= kDigits && text[end] >= '0' && text[end] <= '9'; ++end)
+    times = times * 10 + (text[end] - '0');
+  return end == at + 1 ? Multiple{} : Multiple{end - at, times};
+}
+
+void add_times(std::string& written, std::string_view part, int times) {
+  for (; times > 0 && written.size() <= kMostLayers; --times) written += part;
+}
+
+/// Writes out multiples of groups in parentheses.
+std::string without_groups(std::string_view text) {
+  std::string written;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t close = text[at] == '(' ? text.find(')', at) : at;
+    if (close == std::string_view::npos) return written.append(text.substr(at));
+    const Multiple multiple = close > at + 1 ? multiple_at(text, close + 1) : Multiple{};
+    if (multiple.length == 0)
+      written += text.substr(at, close + 1 - at);
+    else
+      add_times(written, text.substr(at + 1, close - at - 1), multiple.times);
+    at = close + 1 + multiple.length;
   }
-  return text;
+  return written;
+}
+
+/// Writes out multiples of one character.
+std::string without_multiples(std::string_view text) {
+  std::string written;
+  for (std::size_t at = 0; at < text.size();) {
+    const Multiple multiple = multiple_at(text, at + 1);
+    add_times(written, text.substr(at, 1), multiple.length == 0 ? 1 : multiple.times);
+    at += 1 + multiple.length;
+  }
+  return written;
 }
 
 }  // namespace
@@ -39,7 +66,7 @@ std::optional<std::vector<std::int64_t>> chunk_layers_of(std::string_view layout
   if (layout.size() > kMostLayers) return std::nullopt;
   std::string text(layout);
   std::erase(text, ',');
-  text = without_multiples(std::move(text));
+  text = without_multiples(without_groups(text));
   if (text.size() < 2 || text.size() > kMostLayers || text.front() != 'E' || text.back() != 'L')
     return std::nullopt;
   std::vector<std::int64_t> layers{0};

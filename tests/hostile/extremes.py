@@ -51,6 +51,17 @@ EXTREMES = [
           says="more than 131072 passes"),
     asked("65,536 micro-batches through stages of torchtitan", "--model Qwen/Qwen3-8B $CARDS --framework torchtitan --pp 8 --grad-accum 65536",
           says="more than 131072 passes"),
+    asked("a backward in two parts, in as many passes as are planned of others", "--model Qwen/Qwen3-8B $CARDS --framework torchtitan "
+          "--pipeline-schedule ZBVZeroBubble --pp 8 --vpp 2 --grad-accum 8192", says="more than 8192 passes"),
+    asked("as many backwards in two parts as are planned", "--model Qwen/Qwen3-8B $CARDS --framework torchtitan --pipeline-schedule ZBVZeroBubble "
+          "--pp 8 --vpp 2 --grad-accum 512", seconds=25, long=True),
+    asked("backwards in two parts, searched", "search --model m --gpus 8192 --nodes 1024 --gpu H100-SXM-80GB --framework torchtitan "
+          "--pipeline-schedule ZBVZeroBubble", files=layers(1024), seconds=30, long=True),
+    asked("2,048 micro-batches, and layers of Unsloth without end", "--model m --gpus 1 --gpu A100-SXM-80GB --trainer unsloth --method lora "
+          "--grad-accum 2048", files=layers(1024)),
+    asked("16 million tokens under Unsloth", "--model Qwen/Qwen3-8B --gpus 1 --gpu A100-SXM-80GB --trainer unsloth --method lora --seq 16777216"),
+    asked("the highest rank under Unsloth", "--model Qwen/Qwen3-8B --gpus 1 --gpu A100-SXM-80GB --trainer unsloth --method lora --lora-rank 65536 "
+          "--micro-batch 65536"),
     asked("65,536 micro-batches through virtual stages", "--model Qwen/Qwen3-8B $CARDS --framework megatron --pp 4 --vpp 9 --grad-accum 65536",
           says="more than 131072 passes"),
     asked("as many passes as are planned", f"{STAGES} --gpus 16 --nodes 2 --pp 16 --vpp 8 --grad-accum 1024 --zero 1 --tp 1", files=layers(128),
