@@ -154,6 +154,8 @@ std::string source_of(const RecipeText& text, const RecipeValue& value) {
 RecipeOptions as_text(const RecipePlace& place) {
   const std::string written = place.scalar();
   if (written.empty()) return {};
+  // Options of the search take several values, which a trainer's key does not.
+  if (written.find(',') != std::string::npos) place.fail(in_quotes(written), "accepted: one value");
   return {{std::string(place.row.option), written}};
 }
 

@@ -16,6 +16,7 @@ SWIFT = ("NPROC_PER_NODE=8 megatron sft --model Qwen/Qwen2.5-7B --tensor_model_p
          "--max_length 4096 --packing true ")
 SWIFT_YAML = "model: Qwen/Qwen3-8B\ntuner_type: lora\nmax_length: 1024\nper_device_train_batch_size: 1\n"
 ACCELERATE = "distributed_type: FSDP\nnum_processes: 8\nfsdp_config:\n  fsdp_version: 2\nmixed_precision: bf16\n"
+STAGES = "[parallelism]\npipeline_parallel_degree = 2\n"
 PARALLEL = "parallelism_config:\n  parallelism_config_"
 
 
@@ -31,8 +32,8 @@ def swift_yaml(name, text, says="", status=(BAD_INPUT,), **more):
     return Attack(name, "--recipe r.yaml $CARDS", {"r.yaml": SWIFT_YAML + text}, says=says, status=status, **more)
 
 
-def titan(name, text, says="", status=(BAD_INPUT,), **more):
-    return Attack(name, "--recipe r.toml $CARDS", {"r.toml": TITAN + text}, says=says, status=status, **more)
+def titan(name, text, says="", status=(BAD_INPUT,), instead=("", ""), **more):
+    return Attack(name, "--recipe r.toml $CARDS --verbose", {"r.toml": TITAN.replace(*instead, 1) + text}, says=says, status=status, **more)
 
 
 def accelerate(name, text, says="", status=(BAD_INPUT,), **more):
@@ -67,6 +68,20 @@ FORMATS = [
     swift("a device as another config", "--config /dev/zero", "unknown keys", PLANNED, seconds=2),
     swift("a device as a model", "--model /dev/zero", "device"),
     swift("a layout of 10^11 layers under ms-swift", "--pipeline_model_parallel_size 4 --pipeline_model_parallel_layout 'Et*99999999999|L'", "layout"),
+    megatron("several degrees in a flag", "--tensor-model-parallel-size 1,2", "one value"),
+    megatron("an option as a number of tokens in a script", "", "seq_length", ("--seq-length 4096", "--seq-length=--emit=PWNED")),
+    megatron("2^63 - 1 processes of as many nodes", "", "", ("nproc_per_node 8", f"nproc_per_node {LAST} --nnodes {LAST}"), EITHER, seconds=2),
+    megatron("-8 processes", "", "", ("nproc_per_node 8", "nproc_per_node -8"), EITHER, seconds=2),
+    megatron("a hidden size of 1", "", "intermediate_size", ("4096 --ffn-hidden-size 14336 --num-attention-heads 32 --group-query-attention --num-query-groups 8", "1 --num-attention-heads 1")),
+    megatron("more layers of a virtual stage than there are", "--pipeline-model-parallel-size 1024 --num-layers-per-virtual-pipeline-stage 16777216", "virtual"),
+    swift("3,000 modules of adapters", "--tuner_type lora --target_modules " + " ".join(f"m{i}" for i in range(3000)), "m0"),
+    swift("brackets as a pattern of modules", "--tuner_type lora --target_regex '" + "(" * 3000 + "a" + ")*" * 3000 + "_proj'", "target_regex"),
+    swift("alternatives in alternatives as a pattern", "--tuner_type lora --target_regex '" + "(q|" * 1000 + "_proj)" * 300 + "'", "target_regex"),
+    swift("a rank of 2^24 under Megatron-Core", "--tuner_type lora --lora_rank 16777216", "lora_rank"),
+    swift("a dropout that is no number", "--tuner_type lora --lora_dropout nan", "lora_dropout"),
+    swift("adapters that are a device", "--adapters /dev/zero", "", EITHER, seconds=2),
+    Attack("adapters that are a pipe", "--recipe r.sh $CARDS", {"r.sh": SWIFT + "--mcore_adapter p\n"}, made=lambda folder: os.mkfifo(f"{folder}/p"),
+           status=EITHER, seconds=2),
     swift_yaml("a config in a text, of 100,000 objects in objects", "deepspeed: '" + '{"a":' * 100000 + "1" + "}" * 100000 + "'\n", "64 levels"),
     swift_yaml("a config in a text, of a stage that is not", "deepspeed: {zero_optimization: {stage: 99}}\n", "stage"),
     swift_yaml("lists and sections for values", "lora_rank: [8]\ngradient_accumulation_steps: {a: 1}\n", "a list|a section"),
@@ -81,6 +96,18 @@ FORMATS = [
     titan("stages of no layers", "[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_layers_per_stage = 0\n", "layers_per_stage"),
     titan("50,000 points to split at", "[parallelism]\npipeline_parallel_degree = 2\npipeline_parallel_split_points = [" + '"layers.1",' * 50000 + "]\n",
           "", EITHER, seconds=2),
+    titan("degrees of 2^90 GPUs", "[parallelism]\ndata_parallel_shard_degree = 1073741824\ntensor_parallel_degree = 1073741824\n"
+          "context_parallel_degree = 1073741824\n", "more than 1000000 GPUs"),
+    titan("another setting behind a comma", '[parallelism]\nfsdp_reshard_after_forward = "never,num_chunks=8"\n', "fsdp_reshard_after_forward"),
+    titan("another setting behind a schedule", STAGES + 'pipeline_parallel_schedule = "1F1B,num_chunks=8"\n', "pipeline_parallel_schedule"),
+    titan("several degrees in a text", '[parallelism]\ntensor_parallel_degree = "1,2,4"\n', "one value"),
+    titan("-1 layers of a stage", STAGES + "pipeline_parallel_layers_per_stage = -1\n", "from 1 to"),
+    titan("a list of micro-batch sizes", STAGES + "pipeline_parallel_microbatch_size = [2]\n", "a list"),
+    titan("an option as a number of tokens", "[parallelism]\n", "seq_len", instead=("2048", '"--emit=PWNED"')),
+    titan("50,000 converters", "", "49980 more", PLANNED, instead=('"8B"', '"8B"\nconverters = [' + '"a\\u001b[31m",' * 50000 + "]"), seconds=2,
+          check=lambda _f, done: "a long report" if len(done.out) > 20000 else None),
+    titan("a converter of a megabyte", "", "", PLANNED, instead=('"8B"', '"8B"\nconverters = ["' + "x" * 1000000 + '"]'), seconds=2,
+          check=lambda _f, done: "a long report" if len(done.out) > 20000 else None),
     Attack("a flavour that goes up", "--recipe r.toml $CARDS", {"r.toml": TITAN.replace('"8B"', '"../../../etc/passwd"')}, says="flavor"),
     Attack("values for tables", "--recipe r.toml $CARDS", {"r.toml": 'model = 5\ntraining = "x"\nparallelism = []\n'}, says="no trainer"),
     accelerate("10^9 ranks that divide tensors", PARALLEL + "tp_size: 1000000000\n", "tp_size"),
@@ -99,11 +126,23 @@ FORMATS = [
     argument("a layout of 700 multiples", "megatron", "pipeline-model-parallel-layout=E" + "(t*9999)*9999" * 700 + "L", "layout"),
     argument("stages without layers", "megatron", "pipeline-model-parallel-layout=E" + "|" * 7 + "L", "no layer", "--pp 8"),
     argument("1,024 virtual stages", "megatron", "none", "virtual stages", "--vpp 1024"),
+    argument("a word 9,000 times", "torchtitan", "num_chunks=1," * 9000 + "num_chunks=1", "given twice"),
+    argument("a module 4,000 times", "megatron", "recompute-modules=" + "core_attn " * 4000, "", "--checkpointing selective", EITHER, seconds=2),
+    argument("exchanges of 1,000 layers", "megatron", "cp-comm-type=" + "p2p " * 1000, "1000 layers", "--cp 2"),
+    argument("a hierarchy of 20,000 levels", "megatron", "hierarchical-context-parallel-sizes=" + "1 " * 20000 + ",cp-comm-type=a2a+p2p", "hierarchical", "--cp 4"),
+    argument("a coefficient that is no number", "megatron", "moe-aux-loss-coeff=nan", "from 0"),
+    argument("buckets of an element", "megatron", "ddp-bucket-size=1,overlap-grad-reduce", "", "--zero 1", EITHER, seconds=4),
+    argument("2^24 buckets", "megatron", "ddp-num-buckets=16777216,overlap-grad-reduce", "", "--zero 1", EITHER, seconds=4),
+    argument("a layout with escapes", "megatron", "pipeline-model-parallel-layout=E\x1b[31m|tL", "layout", "--pp 2"),
+    argument("a switch with a value", "megatron", "no-rope-fusion=true", "a switch without a value"),
+    argument("2^24 layers less on the first stage", "torchtitan", "pipeline_parallel_first_stage_less_layers=16777216", "cannot be divided", "--pp 8"),
+    argument("a schedule of two parts with nine", "torchtitan", "pipeline_parallel_schedule=ZBVZeroBubble", "takes 2 virtual stages", "--pp 4 --vpp 9 --grad-accum 8"),
     argument("2^63 - 1 chunks of a loss", "torchtitan", f"num_chunks={LAST}", "num_chunks"),
     argument("a chunk of a loss for each of 8192 tokens", "torchtitan", "num_chunks=8192", "from 0 to 256", "--seq 8192"),
 ]
 
-CACHE = "home/.cache/huggingface/hub/models--evil--model/"
+FOLDER = "home/.cache/huggingface/hub/models--evil--{}/"
+CACHE = FOLDER.format("model")
 SNAPSHOT = CACHE + "snapshots/abc123/config.json"
 
 
@@ -124,6 +163,10 @@ def link(target, at):
 
 def pipe(at):
     return made_at(at, os.mkfifo)
+
+
+def adapter(name, base):
+    return (FOLDER.format(name) + "snapshots/abc123/adapter_config.json", json.dumps({"base_model_name_or_path": base, "peft_type": "LORA"}))
 
 
 def cached(name, made=None, says="", status=(BAD_INPUT,), words="--model evil/model $CARDS", files=(), **more):
@@ -154,6 +197,14 @@ HUB = [
     cached("a token with line breaks", None, "cannot be asked", environment={**ASKS, "HF_TOKEN": "x\r\nHost: evil"}),
     cached("an endpoint that is a file", None, "HF_ENDPOINT", environment={**ASKS, "HF_ENDPOINT": "file:///etc/passwd"}),
     cached("an endpoint with escapes", None, "cannot be asked", environment={**ASKS, "HF_ENDPOINT": "https://\x1b[31m\n/"}),
+    cached("adapters of each other", None, "adapters without end", files=(adapter("model", "evil/b"), (FOLDER.format("b") + "refs/main", "abc123"), adapter("b", "evil/model"))),
+    cached("adapters of themselves", None, "adapters without end", files=(adapter("model", "evil/model"),)),
+    cached("adapters whose base is a device", None, "device", files=(adapter("model", "/dev/zero"),)),
+    cached("adapters whose base is an option", None, "no model is known", files=(adapter("model", "--emit=PWNED"),)),
+    cached("adapters whose base has escapes and a NUL", None, "no model is known", files=(adapter("model", "a\x1b[31m\u202e\0"),)),
+    cached("adapters whose base is a megabyte", None, "no model is known", files=(adapter("model", "x" * (1 << 20)),)),
+    cached("adapters that are a pipe", pipe(FOLDER.format("model") + "snapshots/abc123/adapter_config.json"), "without"),
+    cached("a folder in the place of a revision", made_at(CACHE + "refs/main", os.mkdir), "folder"),
     cached("a model of the user that is a pipe", pipe("home/.config/zplan/models/evil.json"), "pipe", words="--model evil $CARDS"),
     cached("a profile of the user that is a pipe", pipe("home/.config/zplan/hardware/evil.json"), "pipe", words="--model 8B --gpus 8 --gpu evil"),
 ]
@@ -183,6 +234,7 @@ SCENARIOS = [
     scenario("a scenario with lengths of a device", *BASE, "--lengths", "/dev/zero", says="device"),
     scenario("a scenario of a GPU in a file of others", *BASE[:4], "--gpu", "/etc/passwd", says="--gpu"),
     scenario("a scenario that measures", "bench", "--local", "2", says="no such option|nothing else"),
+    scenario("a scenario of 200,000 modules", *BASE, "--method", "lora", "--lora-targets", ",".join(f"m{i}" for i in range(200000)), says="m0"),
     scenario("a scenario with a NUL", "--model", "8B\0x", says="no model is known"),
     report("a report that is a device", "/dev/zero", "device"),
     report("a report that is its own file", "s.zplan", "zplan.report/1"),

@@ -7,7 +7,8 @@ import re
 import shlex
 
 from attack import BAD_INPUT, PLANNED, Attack
-from inputs import CONFIG, DS, RECIPE
+from formats import MEGATRON
+from inputs import CONFIG, DS, RECIPE, TITAN
 
 ESCAPES = "\x1b]0;PWN\x07\x1b[31mRED\x9b1m\u202eevil\u2066\nzplan: forged"
 HTML = "<img src=x onerror=alert(1)>"
@@ -41,6 +42,17 @@ def no_element_in(file):
     def check(folder, _done):
         with open(os.path.join(folder, file), encoding="utf-8") as page:
             return "an element: <img" if "<img" in page.read() else None
+    return check
+
+
+def is_json(file):
+    def check(folder, _done):
+        with open(os.path.join(folder, file), encoding="utf-8") as text:
+            try:
+                json.load(text)
+                return None
+            except ValueError as error:
+                return f"{file}: {error}"
     return check
 
 
@@ -99,6 +111,16 @@ NAMES = [
            check=pasted("a; touch PWNED; b")),
     Attack("a recipe's name as a command", "--recipe '$(touch PWNED).yaml' $CARDS", {"$(touch PWNED).yaml": RECIPE}, status=PLANNED,
            check=pasted("$(touch PWNED).yaml")),
+    Attack("a folder's name as a command, under Megatron-Core", "--model 'a; touch PWNED; b' $CARDS --framework megatron --verbose",
+           {"a; touch PWNED; b/config.json": CONFIG}, status=PLANNED, check=pasted("a; touch PWNED; b")),
+    Attack("a folder's name as a command, under torchtitan", "--model 'a; touch PWNED; b' $CARDS --framework torchtitan --verbose",
+           {"a; touch PWNED; b/config.json": CONFIG}, status=PLANNED, check=pasted("a; touch PWNED; b")),
+    Attack("a torchtitan config's name as a command", "--recipe '$(touch PWNED).toml' $CARDS --verbose", {"$(touch PWNED).toml": TITAN}, status=PLANNED,
+           check=pasted("$(touch PWNED).toml")),
+    Attack("a Megatron script's name as a command", "--recipe '`touch PWNED`.sh' $CARDS --verbose", {"`touch PWNED`.sh": MEGATRON + "\n"}, status=PLANNED,
+           check=pasted("`touch PWNED`.sh")),
+    Attack("quotes in a model's name, as a trace", "--model m $CARDS --framework megatron --trace t.json",
+           {"m/config.json": CONFIG[:-1] + ',"_name_or_path":' + json.dumps(ESCAPES + '"\\') + "}"}, status=PLANNED, changes=("t.json",), check=is_json("t.json")),
     Attack("a file that is named as an option", "lint ./--fix", {"--fix": '{"train_bach_size":8}'}, status=(0, 1)),
     Attack("a saved report with escapes", "compare s.zplan", {
         "s.zplan": json.dumps({"schema": "zplan.scenarios/1", "scenarios": [{"name": "x", "report": "r.json"}]}),

@@ -263,14 +263,19 @@ std::int64_t degree_of(const RecipePlace& place, std::string_view key) {
   return said > 0 && said <= kMostDegree ? said : 1;
 }
 
-/// Returns the GPUs that the script starts its run on; 0 where it does not say.
+/// Returns the GPUs that the script starts its run on; 0 where it does not say. Variables and flags say the
+/// same: of several the last counts.
 std::int64_t own_gpus(const RecipePlace& place) {
-  std::int64_t gpus = 0;
+  const auto count = [](const std::string& said) {
+    const std::int64_t number = to_whole_number(said).value_or(0);
+    return number >= 1 && number <= kMostGpus ? number : 0;
+  };
+  std::int64_t gpus = 0, nodes = 1;
   for (const std::string_view key : {"NPROC_PER_NODE", "nproc_per_node"})
-    if (const auto said = to_whole_number(place.other(key))) gpus = *said;
+    if (const std::string said = place.other(key); !said.empty()) gpus = count(said);
   for (const std::string_view key : {"NNODES", "nnodes", "num_nodes"})
-    if (const std::string said = place.other(key); !said.empty()) gpus *= to_whole_number(said).value_or(0);
-  return gpus <= kMostGpus ? gpus : 0;
+    if (const std::string said = place.other(key); !said.empty()) nodes = count(said);
+  return gpus * nodes <= kMostGpus ? gpus * nodes : 0;
 }
 
 /// Returns the samples of a micro-step on that many GPUs; 0 where the script's degrees do not divide them.

@@ -78,10 +78,12 @@ RecipeOptions attention(const RecipePlace& place) {
 
 // ---- Sizes of a batch.
 
-std::int64_t number_of(const RecipePlace& place, std::string_view key, std::int64_t otherwise) {
+std::int64_t number_of(const RecipePlace& place, std::string_view key, std::int64_t otherwise,
+                       std::int64_t least = -1) {
   const std::string written = place.other(key);
   if (written.empty()) return otherwise;
-  return parse_integer(fmt::format("{}: {}", source_of(place.text, place.value), key), written, -1, 1 << 30);
+  return parse_integer(fmt::format("{}: {}", source_of(place.text, place.value), key), written, least,
+                       1 << 30);
 }
 
 bool has_stages(const RecipePlace& place) {
@@ -126,8 +128,12 @@ RecipeOptions shards(const RecipePlace& place) {
   if (shard < 1) return {};
   std::int64_t gpus = shard;
   for (const std::string_view key : {"data_parallel_replicate_degree"sv, "tensor_parallel_degree"sv,
-                                     "pipeline_parallel_degree"sv, "context_parallel_degree"sv})
+                                     "pipeline_parallel_degree"sv, "context_parallel_degree"sv}) {
     gpus *= std::max<std::int64_t>(1, number_of(place, fmt::format("parallelism.{}", key), 1));
+    if (gpus > kMostGpus)
+      place.fail(fmt::format("with the other degrees more than {} GPUs", kMostGpus),
+                 "accepted: degrees whose product is the number of GPUs");
+  }
   return {{"--gpus", std::to_string(gpus)}};
 }
 
@@ -140,9 +146,27 @@ bool loops(const RecipePlace& place) {
   return schedule && takes_chunks(*schedule);
 }
 
+/// Returns a setting of torchtitan's own. Throws InputError where it does not take the value, which may be
+/// words that --torchtitan would read as other settings.
+RecipeOptions setting(const RecipePlace& place) {
+  const std::string_view name = place.row.key.substr(place.row.key.rfind('.') + 1);
+  const std::string word = fmt::format("{}={}", name, place.scalar());
+  TitanOptions tried;
+  try {
+    set_titan_argument(tried, place.row.key, word);
+  } catch (const InputError& error) {
+    place.fail(error.found(), error.accepted());
+  }
+  return {{"--torchtitan", word}};
+}
+
+RecipeOptions stage_setting(const RecipePlace& place) {
+  return has_stages(place) ? setting(place) : RecipeOptions{};
+}
+
 RecipeOptions schedule(const RecipePlace& place) {
-  if (!has_stages(place)) return {};
-  RecipeOptions options{{"--torchtitan", "pipeline_parallel_schedule=" + place.scalar()}};
+  RecipeOptions options = stage_setting(place);
+  if (options.empty()) return {};
   // torchtitan takes two parts of the model for each rank where nothing says how many layers one has.
   if (loops(place) && place.other("parallelism.pipeline_parallel_layers_per_stage").empty())
     options.emplace_back("--vpp", "2");
@@ -157,25 +181,16 @@ RecipeOptions layers_per_stage(const RecipePlace& place) {
     place.not_planned("the parts of the model on each rank, of which --vpp says the number");
     return {};
   }
-  const std::int64_t each = number_of(place, place.row.key, 1);
+  const std::int64_t each = number_of(place, place.row.key, 1, 1);
   const std::int64_t slots = layers +
-                             number_of(place, "parallelism.pipeline_parallel_first_stage_less_layers", 1) +
-                             number_of(place, "parallelism.pipeline_parallel_last_stage_less_layers", 1);
-  const std::int64_t parts = (slots + each - 1) / std::max<std::int64_t>(1, each),
+                             number_of(place, "parallelism.pipeline_parallel_first_stage_less_layers", 1, 0) +
+                             number_of(place, "parallelism.pipeline_parallel_last_stage_less_layers", 1, 0);
+  const std::int64_t parts = (slots + each - 1) / each,
                      ranks = number_of(place, "parallelism.pipeline_parallel_degree", 1);
   if (parts % ranks != 0)
     place.fail(fmt::format("{} layers a stage make {} stages, no multiple of {} ranks", each, parts, ranks),
                "accepted: layers that make a multiple");
   return {{"--vpp", std::to_string(parts / ranks)}};
-}
-
-RecipeOptions setting(const RecipePlace& place) {
-  const std::string_view name = place.row.key.substr(place.row.key.rfind('.') + 1);
-  return {{"--torchtitan", fmt::format("{}={}", name, place.scalar())}};
-}
-
-RecipeOptions stage_setting(const RecipePlace& place) {
-  return has_stages(place) ? setting(place) : RecipeOptions{};
 }
 
 // ---- What these releases do otherwise.
@@ -201,13 +216,21 @@ RecipeOptions compiled(const RecipePlace& place) {
 }
 
 RecipeOptions converters(const RecipePlace& place) {
-  for (const RecipeValue& each : place.value.items)
-    place.not_planned(fmt::format("{}: the plan computes in bf16", each.text));
+  constexpr std::size_t kMostNamed = 20;
+  if (place.value.kind != RecipeKind::list) place.fail(in_quotes(place.value.text), "accepted: a list");
+  const auto& items = place.value.items;
+  for (std::size_t i = 0; i < std::min(items.size(), kMostNamed); ++i)
+    place.not_planned(fmt::format("{}: the plan computes in bf16", items[i].text));
+  if (items.size() > kMostNamed)
+    place.not_planned(fmt::format("{} more: the plan computes in bf16", items.size() - kMostNamed));
   return {};
 }
 
-/// Another key's translation has read the value.
-RecipeOptions read_with_another(const RecipePlace&) { return {}; }
+/// Another key's translation reads the value, if it is one.
+RecipeOptions read_with_another(const RecipePlace& place) {
+  static_cast<void>(place.scalar());
+  return {};
+}
 
 std::vector<RecipeRow> rows() {
   return {

@@ -210,6 +210,13 @@ TEST(SwiftMegatron, PlansTheNextBatchThatTheTypedGpusCanMake) {
   const Folder folder;
   const std::string file = folder.write("run.sh", "NPROC_PER_NODE=4" + rest);
   EXPECT_THAT(in_process("--recipe " + file + " --gpus 8 --mem 80").err, HasSubstr("a global batch of 16"));
+  // What no machine has says nothing of the script's own GPUs.
+  EXPECT_THAT(not_planned(planned_as("NPROC_PER_NODE=2 NNODES=1" + rest, "run.sh", "--gpus 8 --nodes 1")),
+              HasSubstr("global_batch_size"));
+  for (const std::string number : {"9223372036854775807", "-9223372036854775808", "99999999999999999999"}) {
+    const std::string huge = folder.write("run.sh", "NPROC_PER_NODE=" + number + " NNODES=" + number + rest);
+    EXPECT_THAT(in_process("--recipe " + huge + " --gpus 8 --mem 80").err, HasSubstr("a global batch of 16"));
+  }
 }
 
 // ---- Megatron-LM

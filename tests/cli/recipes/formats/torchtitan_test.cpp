@@ -92,6 +92,43 @@ TEST(TorchtitanConfigs, AreRefusedAtTheirLine) {
   EXPECT_THAT(titan_refusal("# nothing\n"), HasSubstr("not a recipe"));
 }
 
+TEST(TorchtitanConfigs, SayNumbersThatArePlanned) {
+  const std::string degrees = std::string(kLlama) + "[parallelism]\npipeline_parallel_degree = 2\n";
+  EXPECT_THAT(titan_refusal(std::string(kLlama) +
+                            "[parallelism]\ndata_parallel_shard_degree = 1073741824\n"
+                            "tensor_parallel_degree = 1073741824\ncontext_parallel_degree = 1073741824\n"),
+              HasSubstr("with the other degrees more than 1000000 GPUs"));
+  EXPECT_THAT(titan_refusal(std::string(kLlama) + "[parallelism]\ntensor_parallel_degree = \"1,2\"\n"),
+              HasSubstr("tensor_parallel_degree: \"1,2\"; accepted: one value"));
+  EXPECT_THAT(titan_refusal(degrees + "pipeline_parallel_microbatch_size = [2]\n"),
+              HasSubstr("pipeline_parallel_microbatch_size: a list"));
+  EXPECT_THAT(titan_refusal(degrees + "pipeline_parallel_layers_per_stage = -1\n"),
+              HasSubstr("pipeline_parallel_layers_per_stage"));
+  EXPECT_THAT(titan_refusal(degrees + "pipeline_parallel_schedule = \"Interleaved1F1B\"\n"
+                                      "pipeline_parallel_layers_per_stage = 4\n"
+                                      "pipeline_parallel_first_stage_less_layers = -1\n"),
+              HasSubstr("first_stage_less_layers"));
+}
+
+TEST(TorchtitanConfigs, NameTheFirstOfManyConverters) {
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += "\"float8\", ";
+  const std::string text = "[model]\nflavor = \"8B\"\nconverters = [" + many + "]\n";
+  const json r = titan_report(text, "--gpus 8 --mem 80");
+  EXPECT_EQ(r.at("recipes").at(0).at("not_planned").size(), 22U);  // one of checkpointing, which is not said
+  EXPECT_THAT(titan_refusal("[model]\nflavor = \"8B\"\nconverters = \"float8\"\n"),
+              HasSubstr("model.converters: \"float8\"; accepted: a list"));
+}
+
+TEST(TorchtitanConfigs, HaveValuesThatAreNoOtherSettings) {
+  EXPECT_THAT(titan_refusal(std::string(kLlama) +
+                            "[parallelism]\nfsdp_reshard_after_forward = \"never,num_chunks=8\"\n"),
+              HasSubstr("fsdp_reshard_after_forward: \"fsdp_reshard_after_forward=never,num_chunks=8\""));
+  EXPECT_THAT(titan_refusal(std::string(kLlama) + "[parallelism]\npipeline_parallel_degree = 2\n"
+                                                  "pipeline_parallel_schedule = \"1F1B,num_chunks=8\"\n"),
+              HasSubstr("pipeline_parallel_schedule: \"pipeline_parallel_schedule=1F1B,num_chunks=8\""));
+}
+
 TEST(TorchtitanConfigs, AreWrittenBack) {
   const Folder folder;
   const std::string from =
