@@ -1,8 +1,6 @@
 #include "gui/output/export.h"
 
-#include <QCoreApplication>
 #include <QMimeData>
-#include <QSaveFile>
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -14,6 +12,8 @@
 #include "cli/report/report.h"
 #include "cli/report/report_text.h"
 #include "gui/session/words.h"
+#include "models/base/error.h"
+#include "models/base/files.h"
 #include "models/base/json_reader.h"
 
 namespace zplan::gui {
@@ -33,10 +33,6 @@ QString html_cell(const QString& tag, const std::string& text, bool right) {
 }
 
 constexpr int kWidth = 100;
-
-struct Export {
-  Q_DECLARE_TR_FUNCTIONS(zplan::gui::Export)
-};
 
 std::string compared_text(TextFormat format, const Compared& compared) {
   ScenarioComparison all = scenario_comparison(compared);
@@ -167,9 +163,13 @@ QString copy_as_command(const Subject& subject) {
 }
 
 QString write_whole_file(const QString& path, const QByteArray& content) {
-  QSaveFile file(path);
-  if (file.open(QIODevice::WriteOnly) && file.write(content) == content.size() && file.commit()) return {};
-  return Export::tr("%1 is not written: %2").arg(path, file.errorString());
+  const std::string name = path.toStdString();
+  try {
+    write_file(name, content.toStdString(), name);
+    return {};
+  } catch (const InputError& error) {
+    return qt(error.what());
+  }
 }
 
 }  // namespace zplan::gui

@@ -60,7 +60,8 @@ enum class TextFormat { plain, markdown, csv, json };
 /// Returns the same with the strategy pinned, unless it is the recommended one.
 [[nodiscard]] QString copy_as_command(const Subject& subject);
 
-/// Writes the whole file or, on failure, nothing. Returns an error that names the file; empty on success.
+/// Writes the whole file or, on failure, nothing, as the command line writes files. Returns an error that names
+/// the file; empty on success.
 [[nodiscard]] QString write_whole_file(const QString& path, const QByteArray& content);
 
 }  // namespace zplan::gui

@@ -4,14 +4,17 @@
 #include <QHeaderView>
 #include <QHelpEvent>
 #include <QTextDocument>
+#include <QToolButton>
 #include <QToolTip>
 
 namespace zplan::gui {
 
 namespace {
 
-/// Returns the tooltip of a table, a list or a heading at a place; none of other widgets.
+/// Returns the tooltip of a button that shows an action, which may name what others named; of a table, a list
+/// or a heading at a place. None of other widgets.
 QString tip_at(const QObject* viewport, const QPoint& place) {
+  if (const auto* button = qobject_cast<const QToolButton*>(viewport)) return button->toolTip();
   if (const auto* heading = qobject_cast<const QHeaderView*>(viewport->parent()); heading != nullptr)
     return heading->model() == nullptr
                ? QString()

@@ -697,13 +697,6 @@
     </message>
 </context>
 <context>
-    <name>zplan::gui::Export</name>
-    <message>
-        <source>%1 is not written: %2</source>
-        <translation>未写入 %1：%2</translation>
-    </message>
-</context>
-<context>
     <name>zplan::gui::FileEditor</name>
     <message>
         <source>Browse for a file</source>

@@ -23,6 +23,9 @@ namespace fs = std::filesystem;
 namespace {
 
 [[noreturn]] void fail(std::string_view option, const std::string& path, const std::string& reason) {
+  if (option == path)
+    throw InputError(path, "cannot be written: " + reason,
+                     "accepted: a file in a folder that can be written");
   throw InputError(std::string(option), fmt::format("{} cannot be written: {}", in_quotes(path), reason),
                    "accepted: a file in a folder that can be written, or - for stdout");
 }

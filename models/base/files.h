@@ -7,8 +7,8 @@ namespace zplan {
 
 /// Writes the whole file or leaves the old one, by renaming. The file has the permissions of the old one,
 /// else those of the file `permissions_of`, else the usual ones. A link within its folder is followed. Throws
-/// InputError, which names `option`, if that fails, if the file is read-only, or if a link leads out of its
-/// folder.
+/// InputError, which names `option` (the path itself where no option named it), if that fails, if the file is
+/// read-only, or if a link leads out of its folder.
 void write_file(const std::string& path, const std::string& text, std::string_view option,
                 const std::string& permissions_of = {});
 
