@@ -1,6 +1,5 @@
 #include "models/base/pattern.h"
 
-#include <iterator>
 #include <regex>
 
 namespace zplan {
@@ -39,14 +38,6 @@ std::optional<Pattern::Match> Pattern::match(std::string_view text) const {
   Results results;
   if (!std::regex_match(text.begin(), text.end(), results, compiled_->expression)) return std::nullopt;
   return parts_of(results);
-}
-
-std::vector<Pattern::Match> Pattern::find_all(std::string_view text) const {
-  std::vector<Match> all;
-  const std::regex_iterator<std::string_view::const_iterator> end;
-  for (std::regex_iterator at(text.begin(), text.end(), compiled_->expression); at != end; ++at)
-    all.push_back(parts_of(*at));
-  return all;
 }
 
 }  // namespace zplan

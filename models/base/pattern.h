@@ -24,8 +24,6 @@ class Pattern {
   [[nodiscard]] std::optional<Match> find(std::string_view text) const;
   /// Returns the match that covers the whole of `text`.
   [[nodiscard]] std::optional<Match> match(std::string_view text) const;
-  /// Returns the matches that do not overlap, from left to right.
-  [[nodiscard]] std::vector<Match> find_all(std::string_view text) const;
 
  private:
   struct Compiled;

@@ -22,11 +22,5 @@ TEST(Pattern, MatchesTheWholeTextOnly) {
   EXPECT_FALSE(Pattern(R"((\d)g\.(\d+)gb)").match("3G.40GB"));
 }
 
-TEST(Pattern, FindsAllThatDoNotOverlap) {
-  const Pattern pair("(.)(.)");
-  EXPECT_EQ(pair.find_all("abcde"), (std::vector<Pattern::Match>{{"ab", "a", "b"}, {"cd", "c", "d"}}));
-  EXPECT_TRUE(pair.find_all("a").empty());
-}
-
 }  // namespace
 }  // namespace zplan
