@@ -1,6 +1,7 @@
 #include "planner/search/layout_bounds.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "planner/sharding/model_part.h"
@@ -147,7 +148,7 @@ LayoutBounds::Stages LayoutBounds::stages(const Pieces& whole, const Strategy& s
 void LayoutBounds::add_moment(std::vector<InStep>& all, const InStep& now) {
   const auto covers = [](const InStep& a, const InStep& b) {
     const auto has_as_much = [](const auto& one, const auto& other) {
-      return std::ranges::equal(one, other, std::ranges::greater_equal{});
+      return std::ranges::equal(one, other, std::greater_equal{});
     };
     return has_as_much(a.in_flight, b.in_flight) && has_as_much(a.sums, b.sums) &&
            has_as_much(a.gathered, b.gathered);

@@ -101,6 +101,13 @@ inline from_chars_result from_chars(const char* first, const char* last, double&
 
 namespace ranges {
 
+template <class R, class S, class F = std::equal_to<>, class P = identity, class Q = identity>
+constexpr bool equal(R&& range, S&& other, F test = {}, P of = {}, Q of_other = {}) {
+  return std::equal(begin(range), end(range), begin(other), end(other), [&](auto&& a, auto&& b) -> bool {
+    return invoke(test, invoke(of, a), invoke(of_other, b));
+  });
+}
+
 template <class R, class F, class P = identity>
 constexpr auto find_if(R&& range, F test, P of = {}) {
   return std::find_if(begin(range), end(range),
