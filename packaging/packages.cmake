@@ -67,12 +67,20 @@ if(TARGET zplan)
 endif()
 # The window and the benchmark call the command line, and are called by it.
 if(TARGET zplan-gui)
-  zplan_bill(gui NAME zplan-gui FOLDER ${CMAKE_INSTALL_DATADIR}/doc/zplan-gui PACKAGES qt6-base-dev libqt6svg6-dev)
+  zplan_bill(gui NAME zplan-gui FOLDER ${CMAKE_INSTALL_DATADIR}/doc/zplan-gui PACKAGES qt6-base-dev "qt6-svg-dev|libqt6svg6-dev"
+    "Noto Sans=2.004:OFL-1.1" "Noto Sans CJK SC=2.004:OFL-1.1")
   zplan_package(gui NAME zplan-gui DEPENDS "zplan (= ${PROJECT_VERSION}), qt6-qpa-plugins" SUMMARY "zplan's window: training plans side by side"
     TEXT "Scenarios of training large language models compared as charts and tables, which change with every option.")
 endif()
 if(TARGET zplan-bench)
-  zplan_bill(bench NAME zplan-bench FOLDER ${CMAKE_INSTALL_DATADIR}/doc/zplan-bench)
+  set(linked)
+  if(TARGET zplan_harness_mpi)
+    list(APPEND linked libopenmpi-dev)
+  endif()
+  if(ZPLAN_HWLOC_LIBRARY)
+    list(APPEND linked libhwloc-dev)
+  endif()
+  zplan_bill(bench NAME zplan-bench FOLDER ${CMAKE_INSTALL_DATADIR}/doc/zplan-bench PACKAGES ${linked})
   zplan_package(bench NAME zplan-bench DEPENDS "zplan (= ${PROJECT_VERSION})" SUMMARY "collectives over NCCL or MPI, measured for zplan"
     TEXT "Measures what the links of these machines reach, checks every element, and replays the collectives of a plan's step. NCCL and CUDA are opened where they are installed.")
 endif()

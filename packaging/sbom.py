@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Writes what a package was made from, with versions and licences, as CycloneDX 1.5: sbom.py NAME VERSION OUT PACKAGE…
 
-PACKAGE: a Debian package that is installed, whose version dpkg knows and whose licences are in its copyright file;
-or NAME=VERSION:LICENCE of anything else. Status 1 and a sentence where one is not known. The time is
-SOURCE_DATE_EPOCH, so that a package is the same bytes whenever it is made.
+PACKAGE: a Debian package that is installed, whose version dpkg knows and whose licences are in its copyright file, or
+several of which one is, as NAME|NAME, where releases name it differently; or NAME=VERSION:LICENCE of anything else.
+Status 1 and a sentence where one is not known. The time is SOURCE_DATE_EPOCH, so that a package is the same bytes
+whenever it is made.
 """
 import datetime
 import hashlib
@@ -19,7 +20,8 @@ SPDX = {"Expat": "MIT", "MPL2": "MPL-2.0", "MPL-2": "MPL-2.0", "GPL-2+": "GPL-2.
         "GPL-3": "GPL-3.0-only", "LGPL-2.1+": "LGPL-2.1-or-later", "LGPL-3": "LGPL-3.0-only", "BSD-3-clause": "BSD-3-Clause",
         "BSD-2-clause": "BSD-2-Clause", "Apache-2.0": "Apache-2.0", "MPL-2.0": "MPL-2.0", "MIT": "MIT", "curl": "curl"}
 # Those whose copyright files are not in Debian's machine-readable form.
-KNOWN = {"libyaml": "MIT", "curl": "curl", "gcc": "GPL-3.0-or-later WITH GCC-exception-3.1", "fmtlib": "MIT", "glibc": "LGPL-2.1-or-later"}
+KNOWN = {"libyaml": "MIT", "curl": "curl", "gcc": "GPL-3.0-or-later WITH GCC-exception-3.1", "fmtlib": "MIT", "glibc": "LGPL-2.1-or-later",
+         "openmpi": "BSD-3-Clause-Open-MPI", "hwloc": "BSD-3-Clause"}
 
 
 def fail(text):
@@ -28,7 +30,7 @@ def fail(text):
 
 def of_dpkg(package):
     """The package's name, version and source package."""
-    asked = subprocess.run(["dpkg-query", "-W", "-f", "${db:Status-Status}\\t${Package}\\t${Version}\\t${source:Package}\\n", package],
+    asked = subprocess.run(["dpkg-query", "-W", "-f", "${db:Status-Status}\\t${Package}\\t${Version}\\t${source:Package}\\n", *package.split("|")],
                            capture_output=True, text=True, check=False)
     for line in asked.stdout.splitlines():
         status, name, version, source = line.split("\t")

@@ -41,6 +41,12 @@ class Bill(unittest.TestCase):
         with open(out, encoding="utf-8") as file:
             self.assertEqual(file.read(), text)
 
+    def test_names_of_other_releases(self):
+        done, out = run(self.folder.name, "zplan-no-such-package|nlohmann-json3-dev")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        with open(out, encoding="utf-8") as file:
+            self.assertEqual([each["name"] for each in json.load(file)["components"]], ["nlohmann-json3"])
+
     def test_what_is_not_installed(self):
         done, out = run(self.folder.name, "zplan-no-such-package")
         self.assertEqual((done.returncode, done.stderr), (1, "sbom.py: zplan-no-such-package is no installed package\n"))
