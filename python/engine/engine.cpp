@@ -9,11 +9,12 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/commands/commands.h"
 #include "cli/base/environment.h"
+#include "cli/commands/commands.h"
 #include "cli/report/html_page.h"
 #include "cli/run.h"
 #include "models/base/error.h"
+#include "models/base/files.h"
 #include "models/base/json_reader.h"
 #include "planner/question/work.h"
 #include "planner/search/search.h"
@@ -86,6 +87,21 @@ int page(zplan_question& question, std::string_view report) {
   }
 }
 
+int write(zplan_question& question, const std::string& path, const std::string& text) {
+  question.output.clear();
+  question.messages.clear();
+  try {
+    zplan::write_file(path, text, path);
+    return zplan::kFits;
+  } catch (const zplan::InputError& error) {
+    question.messages = error.what();
+    return zplan::kBadInput;
+  } catch (const std::exception& error) {
+    question.messages = error.what();
+    return ZPLAN_FAILED;
+  }
+}
+
 const char* text_of(const std::string& text, size_t* length) {
   *length = text.size();
   return text.c_str();
@@ -108,6 +124,14 @@ int zplan_question_ask(zplan_question* question, const char* const* words, size_
 int zplan_question_page(zplan_question* question, const char* report, size_t length) {
   try {
     return page(*question, std::string_view(report, length));
+  } catch (const std::exception&) {  // no memory for the sentence
+    return ZPLAN_FAILED;
+  }
+}
+
+int zplan_question_write(zplan_question* question, const char* path, const char* text, size_t length) {
+  try {
+    return write(*question, path, std::string(text, length));
   } catch (const std::exception&) {  // no memory for the sentence
     return ZPLAN_FAILED;
   }

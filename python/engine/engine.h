@@ -37,6 +37,10 @@ ZPLAN_API const char* zplan_question_messages(const zplan_question* question, si
    no report, or ZPLAN_FAILED. */
 ZPLAN_API int zplan_question_page(zplan_question* question, const char* report, size_t length);
 
+/* Writes a file as the command line writes one: whole, or the old one stays, with its permissions, and through no link out of its folder.
+   Returns 0; or 2 where that is not possible, or ZPLAN_FAILED, and the question's messages say why. */
+ZPLAN_API int zplan_question_write(zplan_question* question, const char* path, const char* text, size_t length);
+
 /* The command line itself on this process's streams; returns its exit status. */
 ZPLAN_API int zplan_main(const char* const* words, size_t count);
 

@@ -32,6 +32,7 @@ def _open() -> ctypes.CDLL:
         ("zplan_question_delete", None, [_POINTER]),
         ("zplan_question_ask", ctypes.c_int, [_POINTER, words, ctypes.c_size_t]),
         ("zplan_question_page", ctypes.c_int, [_POINTER, ctypes.c_char_p, ctypes.c_size_t]),
+        ("zplan_question_write", ctypes.c_int, [_POINTER, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]),
         ("zplan_question_stop", None, [_POINTER]),
         ("zplan_question_output", ctypes.c_void_p, [_POINTER, length]),
         ("zplan_question_messages", ctypes.c_void_p, [_POINTER, length]),
@@ -109,6 +110,21 @@ def page(report: bytes) -> bytes:
         if status != FITS:
             raise EngineError(_bytes(question, "zplan_question_messages").decode("utf-8", "replace"))
         return _bytes(question, "zplan_question_output")
+    finally:
+        _library.zplan_question_delete(question)
+
+
+def write(path: bytes, text: bytes) -> str:
+    """Writes a file as the command line does. Returns the sentence that says why that is not possible; "" where it is written."""
+    question = _library.zplan_question_new()
+    if not question:
+        raise MemoryError
+    try:
+        status: int = _library.zplan_question_write(question, path, text, len(text))
+        messages = _bytes(question, "zplan_question_messages").decode("utf-8", "replace")
+        if status not in (FITS, BAD_INPUT):
+            raise EngineError(messages)
+        return messages
     finally:
         _library.zplan_question_delete(question)
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple
 
+from ._words import shortened
+
 if TYPE_CHECKING:
     from .results import Plan, Report
 
@@ -85,7 +87,7 @@ def plans_html(plans: Sequence[Plan], available: Optional[int], recommended: Opt
 
 def _summary(report: Report) -> str:
     cluster = report.cluster
-    question = (f"<b>{escape(report.model.name)}</b> on {cluster.gpus} × {escape(cluster.gpu)}"
+    question = (f"<b>{escape(shortened(report.model.name))}</b> on {cluster.gpus} × {escape(cluster.gpu)}"
                 f" ({_gib(cluster.available_memory_bytes)} GiB available per GPU), {report.training.sequence_length} tokens per sample")
     if report.recommended is not None:
         return f"{question}: <b>{escape(report.recommended)}</b> is recommended."

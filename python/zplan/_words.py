@@ -22,6 +22,11 @@ def _value(value: Any) -> str:
     return str(value)
 
 
+def shortened(name: str, most: int = 60) -> str:
+    """A name for a line of text: those of files may be as long as the file."""
+    return name if len(name) <= most else name[:most] + "…"
+
+
 def option_words(options: Mapping[str, Any]) -> List[str]:
     """`micro_batch=4` is --micro-batch=4, `fused_loss=True` --fused-loss; None and False are not given."""
     words = []
@@ -71,8 +76,12 @@ class Documents:
         while os.path.exists(path):
             tries += 1
             path = os.path.join(self._folder, folder, f"{stem}-{tries}{ending}")
+        try:
+            text = json.dumps(as_json(document))
+        except RecursionError:
+            raise ValueError(f"{name}: too many levels, or an object that holds itself; accepted: what JSON can say") from None
         with open(path, "w", encoding="utf-8") as file:
-            json.dump(as_json(document), file)
+            file.write(text)
         return path
 
     def without_folder(self, text: bytes) -> bytes:

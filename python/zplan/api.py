@@ -32,10 +32,22 @@ D = TypeVar("D", bound=results.Document)
 # Surrogates that stand for bytes of a file's name are typed as these.
 _UNTYPED = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 
+_LONGEST_NAME = 60  # characters of a model's folder
+
 
 class InputError(ValueError):
     """Bad usage or bad input: the command line's sentence, which names the option or the file, what was found and what is
     accepted."""
+
+
+def write_file(path: Path, text: bytes) -> None:
+    """Writes a file as the command line does: whole or not at all, with the permissions of the old one, and through no link out of its
+    folder."""
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise InputError(f"{os.fsdecode(name)!r}: a zero byte in a file's name; accepted: none")
+    if problem := _engine.write(name, text):
+        raise InputError(problem)
 
 
 def _ask(kind: Type[D], words: Sequence[str], documents: Documents) -> D:
@@ -45,10 +57,19 @@ def _ask(kind: Type[D], words: Sequence[str], documents: Documents) -> D:
     return kind._from_text(documents.without_folder(output), status == _engine.FITS)
 
 
+def _written(documents: Documents, name: str, config: Mapping[str, Any], folder: str = "") -> str:
+    try:
+        return documents.write(name, config, folder)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+
+
 def _config_file(config: Mapping[str, Any], documents: Documents) -> str:
     """A model is called after its folder: after what the config was loaded from, else its architecture."""
     name = str(config.get("_name_or_path") or config.get("model_type") or "model").rstrip("/").rsplit("/", maxsplit=1)[-1]
-    return documents.write("config.json", config, name.lstrip(".") or "model")
+    # A folder is called so: no control characters, and no name longer than file systems take.
+    name = "".join(filter(str.isprintable, name))[:_LONGEST_NAME].lstrip(".")
+    return _written(documents, "config.json", config, name or "model")
 
 
 def _model_option(model: ModelLike, documents: Documents) -> Dict[str, Any]:
@@ -65,7 +86,7 @@ def _model_option(model: ModelLike, documents: Documents) -> Dict[str, Any]:
 
 
 def _config_option(config: Config, documents: Documents) -> Path:
-    return documents.write("ds_config.json", config) if isinstance(config, Mapping) else config
+    return _written(documents, "ds_config.json", config) if isinstance(config, Mapping) else config
 
 
 def _options(model: Optional[ModelLike], training: Optional[TrainingArguments], options: Mapping[str, Any],

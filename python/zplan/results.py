@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, 
 from . import _fields
 from ._read import Document as Document  # noqa: PLC0414
 from ._read import Value, split
+from ._words import shortened
 
 if TYPE_CHECKING:
     import pandas
@@ -91,7 +92,7 @@ class Report(_fields.Report):
 
     def __repr__(self) -> str:
         verdict = "nothing fits" if self.recommended is None else f"{self.recommended} is recommended"
-        return f"<Report {self.model.name} on {self.cluster.gpus} x {self.cluster.gpu}: {verdict} of {len(self.plans)} plans>"
+        return f"<Report {shortened(self.model.name)} on {self.cluster.gpus} x {self.cluster.gpu}: {verdict} of {len(self.plans)} plans>"
 
     @property
     def fits(self) -> bool:
@@ -121,10 +122,11 @@ class Report(_fields.Report):
         return page(self.__dict__["_text"]).decode()
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
-        """Writes the page where the name ends in .html, else the JSON of the report."""
+        """Writes the page where the name ends in .html, else the JSON of the report: the whole file, or InputError and the old one stays."""
+        from .api import write_file
+
         is_page = os.fspath(path).endswith(".html")
-        with open(path, "wb") as file:
-            file.write(self.page().encode() if is_page else self.__dict__["_text"])
+        write_file(path, self.page().encode() if is_page else self.__dict__["_text"])
 
     def _repr_html_(self) -> str:
         from ._html import report_html

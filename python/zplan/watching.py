@@ -15,7 +15,6 @@ import json
 import os
 import statistics
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from types import TracebackType
@@ -330,13 +329,22 @@ def append_row(path: str, card: Dict[str, Any], versions: Dict[str, str], row: D
     """Adds a row to a file of runs on this GPU, or makes one. A reader never sees half of it."""
     document: Dict[str, Any] = {"schema": "zplan.runs/1", "card": card, "versions": versions, "rows": []}
     if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            known = json.load(file)
+        known = _known_rows(path)
         if known.get("schema") != "zplan.runs/1" or known.get("card") != card:
             raise api.InputError(f"{path}: not runs on {card['name']}; accepted: another file (row=)")
         document = known
     document["rows"] = [each for each in document["rows"] if each["id"] != row["id"]] + [row]
-    folder = os.path.dirname(os.path.abspath(path))
-    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as made:
-        json.dump(document, made, indent=1)
-    os.replace(made.name, path)
+    api.write_file(path, json.dumps(document, indent=1).encode())
+
+
+def _known_rows(path: str) -> Dict[str, Any]:
+    """What a file of runs holds; {} where it holds something else."""
+    if not os.path.isfile(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        try:
+            known = json.load(file)
+        except ValueError:
+            return {}
+    rows = known.get("rows") if isinstance(known, dict) else None
+    return known if isinstance(rows, list) and all(isinstance(each, dict) and "id" in each for each in rows) else {}

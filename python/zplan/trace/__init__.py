@@ -5,6 +5,7 @@ needed."""
 
 import json
 
+from zplan.api import write_file
 from zplan.trace.command import main
 
 __all__ = ["main", "trace"]
@@ -23,6 +24,5 @@ def trace(module, inputs=None, path=None, name="model", ways=("full",), layers=N
     make = lambda: (module, getattr(module, "config", None))
     document = write.document(make, name, ways, inputs or write.token_inputs, layers)
     if path is not None:
-        with open(path, "w") as file:
-            json.dump(document, file, separators=(",", ":"))
+        write_file(path, json.dumps(document, separators=(",", ":")).encode())
     return document

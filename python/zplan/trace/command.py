@@ -6,6 +6,7 @@ import os
 import sys
 import time
 
+from zplan.api import InputError, write_file
 from zplan.trace import stand_in
 
 EPILOG = """MODEL is a config.json, a folder that holds one, a Hub id in the local cache, or FILE.py:FUNCTION, where
@@ -72,8 +73,10 @@ def trace(given, ways):
         return fail(f"{given.model}: {reason}")
     target = given.output or name.replace("/", "_") + ".zplan-model.json"
     text = json.dumps(document, separators=(",", ":"))
-    with open(target, "w") as file:
-        file.write(text + "\n")
+    try:
+        write_file(target, (text + "\n").encode())
+    except InputError as reason:
+        return fail(reason)
     for note in document["notes"]:
         print(f"not recorded: {note}")
     recorded = len(document["tapes"])
