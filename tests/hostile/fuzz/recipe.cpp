@@ -2,9 +2,20 @@
 
 #include "tests/hostile/fuzz/fuzz.h"
 
-/// The first byte says which of the two kinds of text it is.
+namespace {
+
+/// The first byte says which kind of text it is: a script's comment, a table of TOML, or YAML.
+const char* file_of(const std::string& text) {
+  switch (text.empty() ? '\0' : text.front()) {
+    case '#': return "r.sh";
+    case '[': return "r.toml";
+    default: return "r.yaml";
+  }
+}
+
+}  // namespace
+
 void zplan::fuzz::read(const std::string& text) {
-  const bool is_script = !text.empty() && text.front() == '#';
-  static_cast<void>(
-      read_recipe(text, is_script ? "r.sh" : "r.yaml", {.gpus = 8, .has_model = true, .given = {}}));
+  const std::int64_t gpus = 8;
+  static_cast<void>(read_recipe(text, file_of(text), {.gpus = gpus, .has_model = true, .given = {}}));
 }

@@ -1,4 +1,4 @@
-"""Fuzzes the readers of what others write, each for some seconds: run.py BUILD SECONDS [READER…].
+"""Fuzzes the readers of what others write, each for some seconds, as many at once as there are cores: run.py BUILD SECONDS [READER…].
 
 Seeds: files of tests/, and what corpus/READER keeps of earlier findings. The last line counts the readers; a finding is
 kept as BUILD/fuzz/READER/crash-….
@@ -7,6 +7,7 @@ import glob
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TESTS = os.path.dirname(os.path.dirname(HERE))
@@ -16,7 +17,7 @@ SEEDS = {
     "yaml": ["reference/recipes/*.yaml", "cli/golden/*.yaml"],
     "toml": [],
     "shell": ["reference/recipes/*.sh"],
-    "recipe": ["reference/recipes/*.yaml", "reference/recipes/*.sh"],
+    "recipe": ["reference/recipes/*.yaml", "reference/recipes/*.sh", "hostile/fuzz/corpus/toml/*.toml"],
     "json": ["models/corpus/*.json", "check/corpus/*.json", "reference/recipes/*.json"],
     "config": ["models/corpus/*.json"],
     "ds_config": ["reference/ds_config/cases/*.json", "deepspeed/golden/*.json", "reference/recipes/ds_stage3.json"],
@@ -28,6 +29,9 @@ WORDS = {
     "yaml": ["<<: ", "&a ", "*a", "!!int ", "? ", ": ", "- ", "|\n", "---\n", "{", "}", "[", "]"],
     "toml": ["[[", "]]", "[a.b]\n", "= ", '"""', "'''", "0x", "1979-05-27T07:32:00Z", "inf", "{", "}", "\\u00e9", "# "],
     "shell": ["$(", "`", "${", "}", "$((", "))", "<<EOF\n", "EOF\n", "for i in ", "; do ", "done\n", "if ", "then ", "fi\n", "swift sft ", "torchrun ", "\\\n"],
+    "recipe": ["[parallelism]\n", "pipeline_parallel_degree = 2\n", "tensor_parallel_degree", "pipeline_parallel_schedule = ", '"ZBVZeroBubble"',
+               "pipeline_parallel_layers_per_stage = ", "local_batch_size = ", "--num-layers ", "--hidden-size ", "--tensor-model-parallel-size ",
+               "--global-batch-size ", "--tuner_type lora ", "--target_modules ", "NPROC_PER_NODE=", "NNODES=", "deepspeed: ", "-1", "9223372036854775807"],
     "snapshot": ["\\x80\\x04", "\\x94", "\\x8c", "\\x8a", "\\x95"],
 }
 
@@ -63,7 +67,8 @@ def fuzzed(build, reader, seconds):
 def main():
     build, seconds = sys.argv[1], int(sys.argv[2])
     readers = sys.argv[3:] or list(SEEDS)
-    held = [fuzzed(build, each, seconds) for each in readers]
+    with ThreadPoolExecutor(os.cpu_count()) as at_once:
+        held = list(at_once.map(lambda reader: fuzzed(build, reader, seconds), readers))
     print(f"{sum(held)} passed, {len(held) - sum(held)} failed")
     sys.exit(0 if all(held) else 1)
 
