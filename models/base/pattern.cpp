@@ -1,5 +1,6 @@
 #include "models/base/pattern.h"
 
+#include <cstddef>
 #include <regex>
 
 namespace zplan {
@@ -12,11 +13,15 @@ namespace {
 
 using Results = std::match_results<std::string_view::const_iterator>;
 
-Pattern::Match parts_of(const Results& results) {
+/// Returns the parts of `text` that its match is made of.
+Pattern::Match parts_of(const Results& results, std::string_view text) {
   Pattern::Match parts;
   parts.reserve(results.size());
-  for (const auto& each : results)
-    parts.push_back(each.matched ? std::string_view(each.first, each.second) : std::string_view());
+  for (const auto& each : results) {
+    const auto place = static_cast<std::size_t>(each.first - text.begin());
+    parts.push_back(each.matched ? text.substr(place, static_cast<std::size_t>(each.length()))
+                                 : std::string_view());
+  }
   return parts;
 }
 
@@ -31,13 +36,13 @@ Pattern::Pattern(std::string_view expression, Letters letters)
 std::optional<Pattern::Match> Pattern::find(std::string_view text) const {
   Results results;
   if (!std::regex_search(text.begin(), text.end(), results, compiled_->expression)) return std::nullopt;
-  return parts_of(results);
+  return parts_of(results, text);
 }
 
 std::optional<Pattern::Match> Pattern::match(std::string_view text) const {
   Results results;
   if (!std::regex_match(text.begin(), text.end(), results, compiled_->expression)) return std::nullopt;
-  return parts_of(results);
+  return parts_of(results, text);
 }
 
 }  // namespace zplan
