@@ -400,8 +400,8 @@ struct Line {
 /// One coefficient alone: the least squares of x·c = 1.
 double alone(const Eigen::VectorXd& x) { return x.sum() / x.squaredNorm(); }
 
-/// Rows are divided by their time: the residual is a share of it. Two columns are orthogonalised by Gram and
-/// Schmidt, which compiles in a tenth of the time of Eigen's decompositions.
+/// Fits both coefficients. Rows are divided by their time: the residual is a share of it. Two columns are
+/// orthogonalised by Gram and Schmidt, because Eigen's decompositions take long to compile.
 Line fit_line(const Eigen::VectorXd& bytes, const Eigen::VectorXd& seconds) {
   const double largest = bytes.maxCoeff(), longest = seconds.maxCoeff();  // columns of one magnitude
   const Eigen::VectorXd fixed = seconds.cwiseInverse() * longest;

@@ -1,5 +1,6 @@
 #pragma once
-// How far a run reaches under its trainer, and under the trainer that the same script runs without it.
+// Computes how far a run reaches under its trainer, and under the trainer that the same script runs without
+// it.
 
 #include <cstdint>
 #include <optional>

@@ -16,8 +16,8 @@ class Pattern {
   /// Throws std::regex_error where `expression` is none.
   explicit Pattern(std::string_view expression, Letters letters = Letters::as_written);
 
-  /// What the whole expression met, followed by each of its groups, as parts of the text that was searched. A
-  /// group that took no part in the match is empty.
+  /// Match holds the part of the searched text that the whole expression matches, then the part of each
+  /// group; a group that the match does not use is empty.
   using Match = std::vector<std::string_view>;
 
   /// Returns the first match in `text`.

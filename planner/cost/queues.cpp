@@ -75,7 +75,7 @@ class Queues {
   void join(Mail& mail, std::int32_t rank) { mail_ = &mail, rank_ = rank; }
   /// Writes what it does to `spans` from here on.
   void record(std::vector<QueueSpan>& spans) { spans_ = &spans; }
-  /// What is taken from here on is repetition `number` of repeated events; 0: what is written down.
+  /// Marks the spans from here on as repetition `number` of repeated events; 0: the events as written down.
   void begin_repetition(std::int32_t number) { repetition_ = number; }
   [[nodiscard]] std::size_t instants() const { return instants_.size(); }
   /// Forgets the instants behind the first `count`: what comes next writes them anew.

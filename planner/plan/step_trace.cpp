@@ -68,7 +68,7 @@ class PassList {
     kinds_ = recording.chunks() * kKinds;
   }
 
-  /// Returns the pass whose loads are `next` and those behind it, the longest where there are several.
+  /// Returns the longest pass with whose loads the list `next` begins; nullptr: there is none.
   [[nodiscard]] const Pass* that_begins(std::span<const std::int32_t> next) const {
     const Pass* found = nullptr;
     for (const Pass& each : passes_) {
@@ -80,7 +80,7 @@ class PassList {
   }
   /// Returns how many kinds of passes are counted by themselves.
   [[nodiscard]] std::size_t kinds() const { return kinds_; }
-  /// Some chunks have one recording: passes do not tell of which chunk they are, nor of which micro-step.
+  /// True if some chunks have one recording: a pass does not tell of which chunk and micro-step it is.
   [[nodiscard]] bool shares_recordings() const { return shares_; }
 
  private:

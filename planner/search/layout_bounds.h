@@ -58,7 +58,7 @@ class LayoutBounds {
     std::int64_t group{};
     auto operator<=>(const OrderKey&) const = default;
   };
-  /// What the first stage has at a moment of its step, by chunk of layers.
+  /// InStep holds what the first stage has at a moment of its step, by chunk of layers.
   struct InStep {
     std::vector<std::int64_t> in_flight;  ///< micro-batches between forward and backward
     std::vector<std::int64_t> sums;       ///< 1 where there are sums of gradients that were not reduced yet

@@ -136,7 +136,7 @@ Model torchtitan_model(const Model& model, const ParallelLayout& layout) {
 LayerRange torchtitan_layers(std::int64_t layers, const ParallelLayout& layout, std::int64_t stage,
                              std::int64_t chunk, const TitanOptions& options) {
   const std::int64_t parts = layout.pipeline * layout.virtual_stages;
-  const std::int64_t all = layers + options.first_stage_less + options.last_stage_less;
+  const std::int64_t all = torchtitan_slots(layers, options);
   const auto slots_before = [&](std::int64_t part) {
     return part * (all / parts) + std::min(part, all % parts);
   };

@@ -13,6 +13,12 @@ namespace zplan {
 /// moe_sharding}.py, models/deepseek_v3/model.py.
 [[nodiscard]] Model torchtitan_model(const Model& model, const ParallelLayout& layout);
 
+/// Returns how many layers the stages of a pipeline divide: the model's, and what counts as layers of the
+/// first and of the last stage.
+[[nodiscard]] constexpr std::int64_t torchtitan_slots(std::int64_t layers, const TitanOptions& options) {
+  return layers + options.first_stage_less + options.last_stage_less;
+}
+
 /// Returns the layers of chunk `chunk` of stage `stage`. The embedding and the head count as layers of the
 /// first and the last; what does not divide goes to the first ones. Source: torchtitan 0.3.0
 /// distributed/pipeline_parallel.py generate_llm_fqn_per_model_part.

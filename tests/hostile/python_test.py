@@ -89,7 +89,7 @@ def tried(row):
 
 
 def as_typed(row):
-    """What is wrong where the words of a row are asked as they are, which says how the answer is printed or written."""
+    """Returns what is wrong with the answer to the words of a row, which ask for its form and its file, too."""
     if row.as_nobody or not (EVERY or is_short(row)):
         return None
     with Folder(row) as folder:

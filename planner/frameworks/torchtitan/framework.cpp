@@ -190,15 +190,14 @@ void check_chunks(const Strategy& s, Reasons& reasons) {
                                                        : "takes one virtual stage (--vpp 1)"));
 }
 
-/// Beyond two parts on each rank a job says how many layers a part has, and its stages are as many as those
-/// make. Source: torchtitan 0.3.0 distributed/pipeline_parallel.py _get_pipeline_metadata.
+/// Refuses more than titan::kOwnParts on each rank where no number of layers a part makes so many parts.
+/// Source: torchtitan 0.3.0 distributed/pipeline_parallel.py _get_pipeline_metadata.
 void check_layers_of_stages(const Strategy& s, std::int64_t slots, Reasons& reasons) {
   const std::int64_t stages = s.layout.pipeline, chunks = s.layout.virtual_stages;
-  constexpr std::int64_t kOwnParts = 2;
   const auto is_made = [&](std::int64_t parts) { return divide_up(slots, divide_up(slots, parts)) == parts; };
-  if (chunks <= kOwnParts || slots < stages * chunks || is_made(stages * chunks)) return;
-  std::vector<std::int64_t> others{1, kOwnParts};
-  for (std::int64_t other = kOwnParts + 1; other <= slots / stages; ++other)
+  if (chunks <= titan::kOwnParts || slots < stages * chunks || is_made(stages * chunks)) return;
+  std::vector<std::int64_t> others{1, titan::kOwnParts};
+  for (std::int64_t other = titan::kOwnParts + 1; other <= slots / stages; ++other)
     if (is_made(stages * other)) others.push_back(other);
   reasons.push_back(fmt::format(
       "no pipeline_parallel_layers_per_stage divides {} layers, with what counts for the first and the last, "
@@ -252,8 +251,8 @@ void check_pipeline(const Model& model, const Strategy& s, Reasons& reasons) {
                     titan::passes_of_step(s), local, kMostPasses));
   const std::int64_t micro_batches = titan::micro_batches_of_pass(s);
   if (model.shape.tied_embeddings) reasons.emplace_back("weight tying is not supported with pipeline stages");
-  const std::int64_t slots = model.shape.layers + options.first_stage_less + options.last_stage_less,
-                     parts = stages * chunks, each = slots / parts;
+  const std::int64_t slots = torchtitan_slots(model.shape.layers, options), parts = stages * chunks,
+                     each = slots / parts;
   if (each == 0 || options.first_stage_less > each || options.last_stage_less > each)
     reasons.push_back(
         fmt::format("{} layers cannot be divided into {} parts of the pipeline", model.shape.layers, parts));

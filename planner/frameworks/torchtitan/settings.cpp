@@ -4,6 +4,7 @@
 
 #include "planner/plan/plan.h"
 #include "planner/question/question.h"
+#include "planner/sharding/torchtitan_model.h"
 
 namespace zplan::titan {
 
@@ -37,9 +38,7 @@ void add_parallelism(Settings& all, const Strategy& s, std::int64_t layers) {
   add("pipeline_parallel_degree", layout.pipeline);
   if (layout.pipeline == 1) return;
   add("pipeline_parallel_microbatch_size", s.micro_batch_size);
-  const std::int64_t slots = layers + s.torchtitan->first_stage_less + s.torchtitan->last_stage_less;
-  // Schedules of several parts take two for each rank by themselves, whatever the number of layers is.
-  constexpr std::int64_t kOwnParts = 2;
+  const std::int64_t slots = torchtitan_slots(layers, *s.torchtitan);
   if (layout.virtual_stages > kOwnParts)
     add("pipeline_parallel_layers_per_stage", divide_up(slots, layout.pipeline * layout.virtual_stages));
 }

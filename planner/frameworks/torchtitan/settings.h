@@ -21,6 +21,11 @@ namespace zplan::titan {
 [[nodiscard]] std::int64_t micro_batches_of_pass(const Strategy& strategy);
 [[nodiscard]] std::int64_t passes_of_step(const Strategy& strategy);
 
+/// Parts of the model that torchtitan makes on each rank by itself, under a schedule of several. For more a
+/// job says how many layers a part has. Source: torchtitan 0.3.0 distributed/pipeline_parallel.py
+/// _get_pipeline_metadata.
+inline constexpr std::int64_t kOwnParts = 2;
+
 /// A setting of torchtitan's command line, and its value; empty for a switch.
 using Setting = std::pair<std::string, std::string>;
 

@@ -214,7 +214,7 @@ TEST_F(Hub, RedirectsAreFollowedAndTheTokenStaysWithItsHost) {
 }
 
 TEST_F(Hub, RedirectsNeitherLeaveHttpsNorGoOnWithoutEnd) {
-  // What follows ? or # is no host, whatever it looks like.
+  // A host ends at ? and at #, whatever follows.
   for (const char* to : {"http://example.com/config.json", "http://example.com?@127.0.0.1/config.json",
                          "http://example.com#@localhost"})
     EXPECT_THAT(refusal({.status = "302 Found", .headers = {std::string("Location: ") + to}}),

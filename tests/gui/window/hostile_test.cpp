@@ -179,7 +179,7 @@ TEST_F(HostileTest, ScenariosOfOtherNamesOpenAgain) {
   EXPECT_EQ(session().contents(), before);
 }
 
-/// What the window writes, and the action that does.
+/// Lists the files that the window writes, and the action that writes each.
 class HostileFiles : public HostileTest {
  protected:
   struct Row {

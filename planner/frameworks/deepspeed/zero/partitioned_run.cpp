@@ -101,8 +101,8 @@ void find_subtrees(ModuleTape& tape) {
 
 namespace {
 
-/// A forward without adapters, or through others, begins the trace anew; the one behind it follows that as
-/// far as both enter the same modules.
+/// True if a forward without adapters, or through others, starts a new trace. The forward behind it follows
+/// that trace as long as both enter the same modules.
 bool begins_anew(const StepInputs& in) {
   const std::optional<ReferenceModel> kind = reference_of(in.training);
   return kind == ReferenceModel::adapters_off || kind == ReferenceModel::adapter;

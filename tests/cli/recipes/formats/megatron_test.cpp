@@ -210,7 +210,7 @@ TEST(SwiftMegatron, PlansTheNextBatchThatTheTypedGpusCanMake) {
   const Folder folder;
   const std::string file = folder.write("run.sh", "NPROC_PER_NODE=4" + rest);
   EXPECT_THAT(in_process("--recipe " + file + " --gpus 8 --mem 80").err, HasSubstr("a global batch of 16"));
-  // What no machine has says nothing of the script's own GPUs.
+  // A number of GPUs that no machine has is not taken for the script's own.
   EXPECT_THAT(not_planned(planned_as("NPROC_PER_NODE=2 NNODES=1" + rest, "run.sh", "--gpus 8 --nodes 1")),
               HasSubstr("global_batch_size"));
   for (const std::string number : {"9223372036854775807", "-9223372036854775808", "99999999999999999999"}) {
