@@ -297,12 +297,16 @@ Tensor value_loss(Program& p, const Tensor& scores) {
 }
 
 Tensor policy_loss(Program& p, Tensor scores) {
-  Autograd& torch = p.torch;
-  torch.recorder().take_for(Term::loss_temporaries);
+  p.torch.recorder().take_for(Term::loss_temporaries);
   const Tensor own = token_log_probabilities(p, std::move(scores));
   if (p.is_reference) return own;
   if (reference_of(p.training) && p.training.rollout.whole_logits.compares_inside)
-    torch.recorder().mark(Event::Kind::reference, kReferenceBegins);
+    p.torch.recorder().mark(Event::Kind::reference, kReferenceBegins);
+  return loss_of_completions(p, own);
+}
+
+Tensor loss_of_completions(Program& p, const Tensor& own) {
+  Autograd& torch = p.torch;
   const Tensor moved = tanh(torch, sub(torch, own, noted(own)));  // the ratio: exp keeps its result
   Tensor loss = clipped_loss(p, moved);
   if (p.training.rollout.engine != RolloutEngine::trainer) loss = scale(torch, loss);

@@ -373,8 +373,10 @@ class MicroStep {
   Tensor received_hidden() {
     recorder_.take_for(Term::saved_activations);
     const Sizes& sizes = program_.sizes;
-    Tensor hidden = received(Transfer::receive_hidden, TensorCall::stage_output,
-                             Layout::contiguous({sizes.b, sizes.s / sizes.u, sizes.h}));
+    const Layout layout = Layout::contiguous({sizes.b * together(), sizes.s / sizes.u, sizes.h});
+    // A forward that only scores takes its part of what the policy's received.
+    if (program_.is_reference) return of_batch(layout.sizes, program_.weights);
+    Tensor hidden = received(Transfer::receive_hidden, TensorCall::stage_output, layout);
     auto sink = std::make_shared<Node>();
     sink->sequence = Node::kLeaf;
     sink->part = Recorder::kModel;
@@ -390,7 +392,7 @@ class MicroStep {
       own(program_, is_last_);
     else
       prepare_layers(program_);
-    return hidden;
+    return together() > 1 ? slice(torch_, hidden, 0, sizes.b) : hidden;
   }
 
   void hold(const Leftovers& earlier) {
@@ -528,7 +530,7 @@ class MicroStep {
     Tensor loss = program_.training.method == Method::full
                       ? with_head()
                       : around("adapted model", [&] { return around("adapters", with_head); });
-    if (program_.predicts_next || !is_last_) return loss;
+    if (program_.predicts_next || !is_last_ || makes_all_losses()) return loss;
     if (compares_answers(program_.training)) {
       // accelerate's autocast is around the model's forward alone.
       if (takes_answers_at_once(program_)) end_forward();
@@ -543,23 +545,49 @@ class MicroStep {
   }
 
   Tensor head_loss(const Tensor& hidden) {
-    if (!is_last_) return hidden;
+    if (!is_last_) return with_compared(hidden);
     recorder_.mark(Event::Kind::phase, static_cast<std::int32_t>(Phase::loss));
     head_sequence_ = hidden.gradient.node ? hidden.gradient.node->sequence : 0;
     if (program_.predicts_next) return logits_of(program_, text(), slice(torch_, hidden, 1, 1));
     // All but next tokens' loss is made behind the model.
     const Training& t = program_.training;
-    if (t.objective == Objective::sft) return head_and_loss(program_, text(), hidden);
+    if (t.objective == Objective::sft || makes_all_losses()) return head_and_loss(program_, text(), hidden);
     if (t.fused_head && t.objective != Objective::reward)
       return label_log_probabilities(program_, text(), hidden);
     if (!generates(t) || trains_values(t)) return logits_of(program_, text(), hidden);
     return logits_of(program_, text(), slice(torch_, hidden, 1, completion_tokens(t) + 1));
   }
 
+  /// True if the modules' own head makes the losses of all objectives.
+  [[nodiscard]] bool makes_all_losses() const { return program_.modules().makes_all_losses; }
+
+  /// Returns the number of forwards whose results this micro-step passes on together.
+  [[nodiscard]] std::int64_t together() const {
+    return program_.is_reference ? 1 : forwards_together(program_.training, program_.strategy);
+  }
+  /// Makes the results of the forwards that ran before the policy's: hidden states, on the last stage
+  /// numbers.
+  void hold_compared() {
+    const Sizes& n = program_.sizes;
+    recorder_.take_for(is_last_ ? Term::loss_temporaries : Term::saved_activations);
+    const Layout layout =
+        Layout::contiguous(is_last_ ? Dimensions{n.b, n.s} : Dimensions{n.b, n.s / n.u, n.h});
+    for (std::int64_t i = 1; i < together(); ++i)
+      program_.compared.push_back(torch_.make(layout, is_last_ ? DType::fp32 : program_.weights));
+  }
+  /// Returns hidden states behind those of the forwards before, as they are sent.
+  Tensor with_compared(const Tensor& hidden) {
+    if (program_.compared.empty()) return hidden;
+    Tensors all = std::exchange(program_.compared, {});
+    all.push_back(hidden);
+    return cat(torch_, all, 0);
+  }
+
   /// Returns the language model's parameters outside its layers.
   [[nodiscard]] const Parameters& text() const { return parts_.text; }
 
   Tensor decoder() {
+    hold_compared();
     recorder_.take_for(Term::model_inputs);
     Tensor hidden = is_first_ ? first_hidden() : received_hidden();
     for (std::size_t i = 0; i < layers_.size(); ++i) {
@@ -779,7 +807,13 @@ Tape record_tape(const Model& model, const Training& training, const Strategy& s
     const Training of = reference_training(training);
     const bool adapted = kind == ReferenceModel::adapter;
     const Model& compared = kind == ReferenceModel::copy ? compared_model(model) : model;
-    tape = with_reference(std::move(tape), micro_step(compared, of, plain)->record_scores(adapted), *kind);
+    const Tape scores = micro_step(compared, of, plain)->record_scores(adapted);
+    tape = with_reference(std::move(tape), scores, *kind);
+    if (forwards_together(training, strategy) > 2) {
+      tape = with_reference(std::move(tape), scores, *kind);
+      return with_scores(std::move(tape),
+                         record_scores(model, training, strategy, place, compute_capability));
+    }
   }
   if (!scores_policy(training)) return tape;
   return with_scores(std::move(tape), record_scores(model, training, strategy, place, compute_capability));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "planner/model_trace/megatron_layers.h"
 #include "planner/model_trace/program.h"
 
 namespace zplan::symbolic {
@@ -31,13 +32,36 @@ Tensor mixture(Autograd& torch, const Tensor& student, const Tensor& teacher) {
   return logsumexp(torch, both, 0);
 }
 
-/// Returns the teacher's logits, whose forward the tape has here.
+/// Returns the teacher's logits, whose forward the tape has here. Under Megatron-Core the teacher has read
+/// all micro-batches of a step before the first of them trains.
 Tensor teacher_logits(Program& p, const Tensor& own) {
-  p.torch.recorder().mark(Event::Kind::reference, kReferenceBegins);
   Dimensions sizes = own.layout.sizes;
   if (reference_of(p.training) == ReferenceModel::copy)
     sizes.back() = compared_model(p.model).shape.vocabulary_size;
+  if (p.strategy.megatron) {
+    if (reference_of(p.training) == ReferenceModel::copy) sizes.back() /= p.strategy.layout.tensor;
+    return of_batch(sizes, own.type);
+  }
+  p.torch.recorder().mark(Event::Kind::reference, kReferenceBegins);
   return p.torch.operate({}, Layout::contiguous(sizes), own.type);
+}
+
+/// Returns the logarithms of the probabilities of `rows` [n, V]. Ranks that divide the vocabulary exchange
+/// the largest logit and the sum of the exponentials of each row. Source: ms-swift 4.6
+/// swift/megatron/trainers/vocab_parallel_utils.py vocab_parallel_log_softmax.
+Tensor logarithms_of(Program& p, const Tensor& rows) {
+  Autograd& torch = p.torch;
+  if (!p.strategy.megatron || p.strategy.layout.tensor == 1) return log_softmax(torch, rows);
+  const Bytes of_rows = Bytes(size_of(rows.type)) * rows.size(0);
+  torch.recorder().communicate(TensorCall::token_maxima, of_rows);
+  Tensor sums;
+  {
+    const Tensor exponentials = exp(torch, add_number(torch, rows));
+    sums = sum_last(torch, exponentials);
+  }
+  torch.recorder().communicate(TensorCall::token_sums, of_rows);
+  const Tensor logarithms = unsqueeze(torch, silu(torch, sums), 1);  // keeps its input, as log does
+  return sub(torch, add_number(torch, rows), logarithms);
 }
 
 // ---- TRL: of all tokens at once
@@ -110,8 +134,8 @@ Tensor loss_of_slices(Program& p, const Tensor& student, const Tensor& teacher) 
   Tensor total, own, given;
   for (std::int64_t at = 0; at < rows; at += kSlice) {
     const std::int64_t length = std::min(kSlice, rows - at);
-    own = log_softmax(torch, slice(torch, student, 0, length));
-    given = log_softmax(torch, slice(torch, teacher, 0, length));
+    own = logarithms_of(p, slice(torch, student, 0, length));
+    given = logarithms_of(p, slice(torch, teacher, 0, length));
     const Tensor sum = sum_last(torch, slice_divergence(p, own, given));
     total = total.defined() ? add(torch, total, sum) : sum;
   }
@@ -135,6 +159,15 @@ Tensor loss_of_labelled(Program& p, const Tensor& logits, const Tensor& of_teach
   return loss_of_slices(p, student, teacher);
 }
 
+/// Records the loss of next tokens beside the divergence.
+Tensor likelihood_of(Program& p, const Tensor& logits) {
+  Autograd& torch = p.torch;
+  const std::int64_t V = logits.size(2), rows = logits.size(0) * logits.size(1);
+  if (p.strategy.megatron) return sum_last(torch, view(torch, megatron::token_losses(p, logits), {rows}));
+  const Tensor wide = to(torch, logits, DType::fp32);
+  return cross_entropy(torch, view(torch, wide, {rows, V}), of_batch({rows}, DType::int64));
+}
+
 }  // namespace
 
 Tensor distillation_loss(Program& p, Tensor logits) {
@@ -144,9 +177,7 @@ Tensor distillation_loss(Program& p, Tensor logits) {
   const Distillation& about = p.training.distillation;
   Tensor likelihood;
   if (about.adds_likelihood) {
-    const std::int64_t V = logits.size(2), rows = logits.size(0) * logits.size(1);
-    const Tensor wide = to(torch, logits, DType::fp32);
-    likelihood = cross_entropy(torch, view(torch, wide, {rows, V}), of_batch({rows}, DType::int64));
+    likelihood = likelihood_of(p, logits);
   }
   Tensor of_teacher;
   if (reference_of(p.training)) of_teacher = teacher_logits(p, logits);

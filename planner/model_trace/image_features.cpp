@@ -229,7 +229,7 @@ Tensor with_images(Program& p, const Tensor& embedded) {
 }
 
 Tensor with_deepstack(Program& p, const Tensor& hidden, std::size_t layer) {
-  const Tensor mask = of_batch({p.sizes.b, p.sizes.s}, DType::boolean);
+  const Tensor mask = of_batch({hidden.size(0), hidden.size(1)}, DType::boolean);
   return add_at_rows(p.torch, hidden, mask, p.deepstack[layer]);
 }
 

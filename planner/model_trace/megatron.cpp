@@ -84,27 +84,31 @@ namespace {
 using namespace megatron;
 
 /// The cosines or sines of all positions in 16 bits, which each rotation that is not fused makes of the
-/// model's angles in fp32.
-Tensor rotation_table(Program& p) {
-  const Layout layout = Layout::contiguous({1, p.sizes.s, 1, p.sizes.d});
+/// model's angles in fp32. Positions in time, rows and columns differ by sample.
+Tensor rotation_table(Program& p, std::int64_t features) {
+  const Layout layout =
+      Layout::contiguous({p.operators().three_axes ? p.sizes.b : 1, p.sizes.s, 1, features});
   const Tensor wide = p.torch.operate({}, layout, DType::fp32);
   const Tensor scaled = p.torch.operate({&wide}, layout, DType::fp32);
   return p.torch.operate({&scaled}, layout, DType::bf16);
 }
 
-/// Megatron's rotation by single operators, which keeps both tables. Source: Megatron-Core 0.19.2
-/// core/models/common/embeddings/rope_utils.py _apply_rotary_pos_emb_bshd.
-Tensor rotate_unfused(Program& p, const Tensor& x) {
+}  // namespace
+
+Tensor megatron::rotate_unfused(Program& p, const Tensor& x) {
   Autograd& torch = p.torch;
+  const std::int64_t features = x.layout.sizes.back();
   const Tensor rest = slice(torch, x, 3, 0);
-  const Tensor cosines = rotation_table(p), sines = rotation_table(p);
+  const Tensor cosines = rotation_table(p, features), sines = rotation_table(p, features);
   const Tensor turned = turned_halves(p, x, cosines, sines);
   return cat(torch, {turned, rest}, 3);
 }
 
+namespace {
+
 /// TE's fused rotation of queries or keys, which keeps the table that the model caches.
 Tensor rotate(Program& p, const Tensor& x) {
-  if (!options(p).fuses_rotation) return rotate_unfused(p, x);
+  if (!options(p).fuses_rotation || p.operators().three_axes) return rotate_unfused(p, x);
   Autograd& torch = p.torch;
   const auto node = torch.node({&x});
   Tensor result = fresh(torch, x.layout.sizes, x.type);
@@ -277,8 +281,14 @@ Tensor self_attention(Program& p, const Parameters& of, const Tensor& x) {
   const std::int64_t each = all.layout.sizes.back() / (n.k * n.d) - 2;
   const Tensor grouped = view(torch, all, {n.b, n.s, n.k, (each + 2) * n.d});
   const Tensors parts = split(torch, grouped, 3, {each * n.d, n.d, n.d});
-  Tensor query = reshape(torch, parts[0], {n.b, n.s, n.k * each, n.d});
-  if (divides_key_heads(p)) query = slice(torch, query, 2, n.a);
+  Tensor query = reshape(torch, parts[0], {n.b, n.s, n.k * each, n.d}), gate;
+  const bool gates = p.operators().attention == AttentionForm::gated;
+  if (divides_key_heads(p)) query = slice(torch, query, 2, gates ? 2 * n.a : n.a);
+  if (gates) {
+    // Every second head is a gate.
+    const Tensors halves = split(torch, query, 2, {n.a, n.a});
+    query = halves[0], gate = halves[1];
+  }
   Tensor key = parts[1];
   if (of.find("q_layernorm.weight") != nullptr) {
     query = norm(p, of, "q_layernorm.", query);
@@ -289,7 +299,8 @@ Tensor self_attention(Program& p, const Parameters& of, const Tensor& x) {
   const auto attend = [&p, key, value = parts[2]](const Tensor& q) {
     return fused_attention(p, q, key, value);
   };
-  const Tensor attended = again ? torch.checkpoint(attend, query, CheckpointMethod::full) : attend(query);
+  Tensor attended = again ? torch.checkpoint(attend, query, CheckpointMethod::full) : attend(query);
+  if (gate.defined()) attended = gated_by(torch, attended, gate);
   const Tensor merged = view(torch, attended, of_tokens(p, n.a * n.d));
   return row_linear(p, of, "self_attention.linear_proj", merged);
 }
@@ -305,6 +316,18 @@ Tensor swiglu(Program& p, const Tensor& x) {
 }
 
 }  // namespace
+
+Tensor megatron::gated_by(Autograd& torch, const Tensor& x, const Tensor& gate) {
+  const auto node = torch.node({&x, &gate});
+  Tensor result = fresh(torch, x.layout.sizes, x.type);
+  if (!node) return result;
+  node->backward = [&torch, kept = torch.save(x), kept_gate = torch.save(gate)](Tensors& gradients) {
+    const Tensor held = kept.get(), held_gate = kept_gate.get();
+    return Tensors{fresh(torch, held.layout.sizes, gradients[0].type),
+                   fresh(torch, held_gate.layout.sizes, gradients[0].type)};
+  };
+  return Autograd::connected(result, node);
+}
 
 Tensor megatron::activation(Program& p, const Tensor& x) {
   Autograd& torch = p.torch;
@@ -362,8 +385,18 @@ void make_mask(Program& p) {
   p.torch.drop_kernel();
 }
 
+/// The angles of a micro-batch's tokens where positions have three axes: every forward makes them, and
+/// recomputed layers read them again. Source: Megatron-Core 0.19.2
+/// core/models/common/embeddings/rotary_pos_embedding.py MultimodalRotaryEmbedding.
+void make_angles(Program& p) {
+  if (!p.operators().three_axes) return;
+  Tensor angles = p.torch.make(Layout::contiguous({p.sizes.b, p.sizes.s, 1, p.sizes.d}), DType::fp32);
+  (p.is_reference ? p.locals : p.outputs).push_back(std::move(angles));
+}
+
 /// A last stage gets labels and the loss's weights.
 void receive_at_later_stage(Program& p, bool is_last) {
+  make_angles(p);
   if (!is_last) return;
   receive_batch(p, {TensorCall::batch_tokens, TensorCall::batch_weights});
   make_mask(p);
@@ -390,6 +423,15 @@ Tensor own_tokens(Program& p, const Tensor& rows, bool are_summed) {
   return Autograd::connected(result, node);
 }
 
+/// Every tensor-parallel rank runs the tower on all images. Its outputs live until they are in their places,
+/// those that later layers add until these have run. Source: mcore-bridge 1.6.5 model/mm_gpt_model.py
+/// _patch_word_embeddings, model/mm_gpts/utils.py _hf_get_inputs_embeds.
+Tensor rows_with_images(Program& p, const Tensor& rows) {
+  Tensor joined = with_images(p, rows);
+  p.image_locals.clear();
+  return joined;
+}
+
 }  // namespace
 
 /// A module that is trained beside adapters is a copy of the model's own (modules_to_save).
@@ -402,12 +444,14 @@ Tensor megatron::embedded(Program& p, const Parameters& of, const Tensor& ids) {
   const Tensor& table = trained_or_own(p, of, of.get("word_embeddings.weight")).tensor;
   const Parameter* places = of.find("position_embeddings.weight");
   Tensor rows = divides_tensors(p) ? divided_rows(p, table, ids) : embedding(p.torch, table, ids);
-  const bool are_summed = divides_tensors(p) && (places != nullptr || !divides_tokens(p));
+  const bool reads_images = p.tower != nullptr;
+  const bool are_summed = divides_tensors(p) && (places != nullptr || !divides_tokens(p) || reads_images);
   if (are_summed) p.torch.recorder().communicate(TensorCall::split_embedding, rows.bytes());
   if (places != nullptr) {
     const Tensor positions = embedding(p.torch, places->tensor, ids);
     rows = add(p.torch, rows, positions);
   }
+  if (reads_images) rows = rows_with_images(p, rows);
   if (divides_tokens(p))
     rows = own_tokens(p, rows, are_summed);
   else if (p.sizes.b > 1)
@@ -423,8 +467,9 @@ namespace {
 /// The rows of a frozen embedding require a gradient, so that a recomputed layer has one to pass on. Source:
 /// mcore-bridge 1.6.5 model/gpt_model.py GPTModel._preprocess.
 Tensor embed(Program& p, const Parameters& of) {
-  receive_tokens(p);
-  make_mask(p);
+  // A forward that only scores runs on the policy's batch.
+  if (!p.is_reference) receive_tokens(p), make_mask(p);
+  make_angles(p);
   Tensor hidden = embedded(p, of, of_batch({p.sizes.b, p.sizes.s}, DType::int64));
   if (p.training.method != Method::full) Autograd::require_gradient(hidden);
   return hidden;
@@ -475,7 +520,13 @@ Tensor mixture_behind_norm(Program& p, const Parameters& of, const Tensor& x) {
   return Autograd::connected(output.detached(), behind);
 }
 
+/// A branch behind a norm of its own, where the layer has one. Source: mcore-bridge 1.6.5 model/gpts/glm4.py.
+Tensor normed_behind(Program& p, const Parameters& of, const std::string& name, const Tensor& branch) {
+  return of.find(name + "weight") == nullptr ? branch : norm(p, of, name, branch);
+}
+
 Tensor attention_of_megatron(Program& p, const Parameters& of, const Tensor& hidden) {
+  if (of.find("self_attention.in_proj.weight") != nullptr) return megatron::delta_net(p, of, hidden);
   if (!p.shape().latent_attention) return self_attention(p, of, hidden);
   return latent_attention(p, of, norm(p, of, "input_layernorm.", hidden));
 }
@@ -483,10 +534,17 @@ Tensor attention_of_megatron(Program& p, const Parameters& of, const Tensor& hid
 }  // namespace
 
 Tensor megatron::transformer_layer(Program& p, const Parameters& of, const Tensor& hidden) {
-  const Tensor middle = with_residual(p, attention_of_megatron(p, of, hidden), hidden);
+  // Branches are temporaries: nothing holds one once it is added.
+  const Tensor middle = with_residual(
+      p,
+      normed_behind(p, of, "self_attention.post_self_attn_layernorm.", attention_of_megatron(p, of, hidden)),
+      hidden);
   const bool is_mixture = of.find("router.weight") != nullptr;
-  return with_residual(
-      p, is_mixture ? mixture_behind_norm(p, of, middle) : feed_forward_of_megatron(p, of, middle), middle);
+  return with_residual(p,
+                       normed_behind(p, of, "mlp.post_mlp_layernorm.",
+                                     is_mixture ? mixture_behind_norm(p, of, middle)
+                                                : feed_forward_of_megatron(p, of, middle)),
+                       middle);
 }
 
 namespace {
@@ -597,8 +655,11 @@ Tensor losses_by_te(Program& p, const Tensor& logits) {
 Tensor megatron::token_losses(Program& p, const Tensor& logits) {
   if (options(p).fused_cross_entropy && options(p).loss_fusion == LossFusion::te)
     return losses_by_te(p, logits);
+  return token_losses(p, logits, options(p).fused_cross_entropy);
+}
+
+Tensor megatron::token_losses(Program& p, const Tensor& logits, bool fused) {
   Autograd& torch = p.torch;
-  const bool fused = options(p).fused_cross_entropy;
   const Dimensions tokens{p.sizes.b, p.sizes.s};
   const Bytes numbers = Bytes(4) * p.sizes.tokens();
   Recorder& recorder = torch.recorder();
@@ -645,12 +706,15 @@ namespace {
 
 Tensor head_and_loss_of_megatron(Program& p, const Parameters& of, const Tensor& given) {
   Recorder& recorder = p.torch.recorder();
+  if (p.training.objective == Objective::reward)
+    return scores_and_loss(p, of.get("output_layer.weight"), given);
   const Parameter* own = of.find("output_layer.weight");
   const Parameter& weight = trained_or_own(p, of, own != nullptr ? *own : of.get("word_embeddings.weight"));
   const Tensor hidden = options(p).predictions > 0 ? with_predictions(p, of, weight, given) : given;
   recorder.take_for(Term::logits);
-  const Tensor logits = head(p, weight, hidden);
+  Tensor logits = head(p, weight, hidden);
   recorder.take_for(Term::loss_temporaries);
+  if (p.training.objective != Objective::sft) return loss_of_objective(p, std::move(logits));
   const Tensor losses = token_losses(p, logits);
   const Tensor weights = of_batch(losses.layout.sizes, DType::fp32);
   const Tensor weighed = mul(p.torch, losses, weights);
@@ -671,6 +735,7 @@ const ModuleSet kMegatron{.name = "megatron",
                           .without_masks = true,
                           .fused_loss_brings = false,
                           .attention_of_generation = true,
-                          .frees_sent_hidden = true};
+                          .frees_sent_hidden = true,
+                          .makes_all_losses = true};
 
 }  // namespace zplan

@@ -486,7 +486,7 @@ Tensor grouped_linear(const MixtureCall& call, const Tensor& x, const std::strin
   const auto product = [&call](const Parameter& weight, const Tensor& rows) {
     return grouped_product(call, rows, stack_of(weight));
   };
-  return adapted(call.p, adapter_of(call.of, module), x, result, product, product);
+  return adapted(call.p, adapter_of(call.p, call.of, module), x, result, product, product);
 }
 
 /// weighted_bias_swiglu_impl: the gate's product with the other half, times the row's weight. `again`: what
@@ -527,7 +527,7 @@ Tensor joined_rows(const MixtureCall& call, const Tensor& x) {
 
 /// Notes that the layer's weights are read: of one with adapters, which alone are gathered, those.
 void read_weights(const MixtureCall& call, const std::string& module) {
-  const Adapter adapter = adapter_of(call.of, module);
+  const Adapter adapter = adapter_of(call.p, call.of, module);
   const Parameter& read = adapter.down != nullptr ? *adapter.down : call.of.get(module + ".weight");
   call.torch().recorder().read_parameter(-1, read.index);
 }
@@ -560,10 +560,99 @@ Tensor ended_shared_experts(const MixtureCall& call, const Tensor& active) {
   return row_linear(call.p, call.of, "mlp.shared_experts.linear_fc2", active);
 }
 
+/// The share of shared experts' output that each token takes, where the layer has such a gate.
+Tensor gate_of_tokens(const MixtureCall& call, const Tensor& x) {
+  const Parameter* weight = call.of.find("mlp.shared_experts.gate_weight");
+  if (weight == nullptr) return {};
+  return sigmoid(call.torch(), plain_linear(call.torch(), x, weight->tensor));
+}
+
+/// The output of shared experts, times a gate of each token where the layer has one: torch's own operators.
+/// Source: Megatron-Core 0.19.2 core/transformer/moe/shared_experts.py SharedExpertMLP.forward.
+Tensor gated_output(const MixtureCall& call, const Tensor& x, const Tensor& output) {
+  const Tensor gate = gate_of_tokens(call, x);
+  return gate.defined() ? mul(call.torch(), output, gate) : output;
+}
+
+/// A linear layer of shared experts that run beside the exchange of rows: ranks exchange tokens outside of
+/// it. It keeps the input of all ranks' tokens.
+Tensor product_beside_exchange(Program& p, const Parameter& weight, const Tensor& x) {
+  Autograd& torch = p.torch;
+  const auto node = torch.node({&x, &weight.tensor});
+  const std::int64_t in = weight.tensor.size(1), out = weight.tensor.size(0);
+  Tensor result = fresh(torch, of_tokens(p, out), x.type);
+  multiply(p, in, out);
+  if (!node) return result;
+  const bool trains = weight.tensor.requires_gradient;
+  node->backward = [&p, &torch, kept = trains ? torch.save(x) : Saved{}, weight = weight.tensor.detached(),
+                    trains, sizes = x.layout.sizes, in, out](Tensors& gradients) {
+    const Tensor held = trains ? kept.get() : Tensor{};
+    Tensors outputs(2);
+    outputs[0] = fresh(torch, sizes, gradients[0].type);
+    multiply(p, out, in);
+    if (trains) outputs[1] = weight_gradient(p, weight, product_type(p));
+    return outputs;
+  };
+  return Autograd::connected(result, node);
+}
+
+Tensor linear_beside_exchange(const MixtureCall& call, const std::string& module, const Tensor& x) {
+  Program& p = call.p;
+  const auto product = [&p](const Parameter& weight, const Tensor& input) {
+    return product_beside_exchange(p, weight, input);
+  };
+  const Tensor result = product(call.of.get(module + ".weight"), x);
+  return adapted(p, adapter_of(p, call.of, module), x, result, product, product);
+}
+
+/// SharedBesideExchange holds what shared experts that run beside the exchange of rows have made, and the
+/// gate of each token.
+struct SharedBesideExchange {
+  Tensor active, gate;
+};
+
+/// Source: Megatron-Core 0.19.2 core/transformer/moe/shared_experts.py pre_forward_comm,
+/// linear_fc1_forward_and_act.
+SharedBesideExchange begun_beside_exchange(const MixtureCall& call, const Tensor& x) {
+  Program& p = call.p;
+  SharedBesideExchange made{.active = {}, .gate = gate_of_tokens(call, x)};
+  if (!divides_tensors(p)) {
+    made.active = begun_shared_experts(call, x);
+    return made;
+  }
+  const Tensor all =
+      divides_tokens(p)
+          ? moved(
+                p.torch, x, [&p](const Tensor& own) { return gather(p, own, TensorCall::gathered_tokens); },
+                [&p](const Tensor& of) { return scatter(p, of, TensorCall::scattered_gradients); })
+          : x;
+  made.active = activation(p, linear_beside_exchange(call, "mlp.shared_experts.linear_fc1", all));
+  return made;
+}
+
+/// Source: linear_fc2_forward, post_forward_comm, get_output.
+Tensor ended_beside_exchange(const MixtureCall& call, const SharedBesideExchange& begun) {
+  Program& p = call.p;
+  Tensor output;
+  if (!divides_tensors(p)) {
+    output = ended_shared_experts(call, begun.active);
+  } else {
+    const Tensor partial = linear_beside_exchange(call, "mlp.shared_experts.linear_fc2", begun.active);
+    output = divides_tokens(p)
+                 ? moved(
+                       p.torch, partial,
+                       [&p](const Tensor& of) { return scatter(p, of, TensorCall::scattered_tokens); },
+                       [&p](const Tensor& of) { return gather(p, of, TensorCall::gathered_tokens); })
+                 : partial;
+  }
+  return begun.gate.defined() ? mul(p.torch, output, begun.gate) : output;
+}
+
 /// Shared experts in front of the routed ones.
 Tensor shared_experts_of_mixture(const MixtureCall& call, const Tensor& x) {
   const auto run = [call](const Tensor& input) {
-    return ended_shared_experts(call, begun_shared_experts(call, input));
+    const Tensor output = ended_shared_experts(call, begun_shared_experts(call, input));
+    return gated_output(call, input, output);
   };
   const bool again = recomputes(call.p, RecomputedModule::shared_experts);
   return again ? call.torch().checkpoint(run, x, CheckpointMethod::reentrant) : run(x);
@@ -589,8 +678,9 @@ Tensor routed_by_exchange(const MixtureCall& call, const Tensor& x, const Tensor
   const std::int64_t ranks = call.tensor_ranks();
   WeighedRows dispatched;
   dispatched.states = exchanged(call, permuted.rows.states, call.received(), TensorCall::expert_rows);
-  Tensor shared;
-  if (overlaps_shared(call)) shared = begun_shared_experts(call, input);
+  const bool overlaps = overlaps_shared(call);
+  SharedBesideExchange begun;
+  if (overlaps) begun = begun_beside_exchange(call, input);
   dispatched.weights =
       exchanged(call, permuted.rows.weights, call.received(), TensorCall::expert_row_weights);
   permuted.rows.weights.reset();
@@ -611,9 +701,11 @@ Tensor routed_by_exchange(const MixtureCall& call, const Tensor& x, const Tensor
     }
   }
   output = exchanged(call, output, call.sent(), TensorCall::expert_rows);
-  if (shared.defined()) shared = ended_shared_experts(call, shared);
+  Tensor shared;
+  if (overlaps) shared = ended_beside_exchange(call, begun);
+  begun = {};
   output = unpermute_rows_of(call, output, permuted.places, x.layout.sizes);
-  if (shared.defined()) add_in_place(torch, output, view(torch, shared, x.layout.sizes));
+  if (overlaps) add_in_place(torch, output, view(torch, shared, x.layout.sizes));
   return output;
 }
 

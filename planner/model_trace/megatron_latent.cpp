@@ -21,7 +21,7 @@ Tensor whole_linear(Program& p, const Parameters& of, const std::string& module,
   const std::int64_t in = weight.tensor.size(1), out = weight.tensor.size(0);
   const std::int64_t rows = x.elements() / in;
   const bool trains = weight.tensor.requires_gradient;
-  const Adapter adapter = adapter_of(of, module);
+  const Adapter adapter = adapter_of(p, of, module);
   Tensor result = fresh(torch, with_last(x.layout.sizes, out), x.type);
   cast_operand(p, rows * in);
   torch.compute(product_of(rows, in, out, product_type(p)));
@@ -94,6 +94,34 @@ KeysAndValues split_heads(Program& p, const Tensor& both, const Tensor& position
   return made;
 }
 
+/// Queries whose rotated part joins the rest in new memory.
+Tensor joined_queries(Program& p, const Tensor& query) {
+  Autograd& torch = p.torch;
+  const LatentAttention& latent = *p.shape().latent_attention;
+  const Tensors parts = split(torch, query, 3, {latent.nope_head_size, latent.rope_head_size});
+  const Tensor turned = rotate_unfused(p, parts[1]);
+  return cat(torch, {parts[0], turned}, 3);
+}
+
+/// Keys that all heads' rotated part joins, and values, in new memory. Source: mcore-bridge 1.6.5
+/// model/modules/multi_latent_attention.py qkv_up_proj_and_rope_apply.
+KeysAndValues joined_heads(Program& p, const Tensor& both, const Tensor& positions) {
+  Autograd& torch = p.torch;
+  const LatentAttention& latent = *p.shape().latent_attention;
+  const Sizes& n = p.sizes;
+  const Tensor by_head = view(torch, both, {n.b, n.s, n.a, latent.nope_head_size + latent.value_head_size});
+  const Tensors parts = split(torch, by_head, 3, {latent.nope_head_size, latent.value_head_size});
+  KeysAndValues made;
+  {
+    const Tensor shared = unsqueeze(torch, positions, 2);
+    const Tensor turned = rotate_unfused(p, shared);
+    const Tensor of_heads = expand(torch, turned, {n.b, n.s, n.a, latent.rope_head_size});
+    made.keys = cat(torch, {parts[0], of_heads}, 3);
+  }
+  made.values = contiguous(torch, parts[1]);
+  return made;
+}
+
 }  // namespace
 
 Tensor megatron::latent_attention(Program& p, const Parameters& of, const Tensor& x) {
@@ -109,8 +137,9 @@ Tensor megatron::latent_attention(Program& p, const Parameters& of, const Tensor
       p, of, compresses ? "self_attention.linear_q_up_proj" : "self_attention.linear_q_proj", queries);
   const Tensor wide = norm_and_linear(p, of, "self_attention.linear_kv_up_proj", contiguous(torch, parts[0]));
   query = view(torch, query, {n.b, n.s, n.a, latent.nope_head_size + latent.rope_head_size});
-  query = rotated_in_place(torch, query);
-  const KeysAndValues heads = split_heads(p, wide, positions);
+  const bool fused = options(p).fuses_rotation;
+  query = fused ? rotated_in_place(torch, query) : joined_queries(p, query);
+  const KeysAndValues heads = fused ? split_heads(p, wide, positions) : joined_heads(p, wide, positions);
   const bool again = recomputes(p, RecomputedModule::core_attn);
   const auto attend = [&p, heads](const Tensor& q) {
     return fused_attention(p, q, heads.keys, heads.values);

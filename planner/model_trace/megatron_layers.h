@@ -56,12 +56,13 @@ void await_input_gradient(Program& p);
 /// Records TE's Linear as a row-parallel layer, with its adapter: ranks' partial products are summed.
 [[nodiscard]] Tensor row_linear(Program& p, const Parameters& of, const std::string& module, const Tensor& x);
 
-/// Adapter holds both weights of a linear layer's adapter; neither where the layer has none.
+/// Adapter holds both weights of a linear layer's adapter; neither where the layer has none or adapters are
+/// off.
 struct Adapter {
   const Parameter* down{};
   const Parameter* up{};
 };
-[[nodiscard]] Adapter adapter_of(const Parameters& of, const std::string& module);
+[[nodiscard]] Adapter adapter_of(const Program& p, const Parameters& of, const std::string& module);
 /// True of the name of an adapter's weight.
 [[nodiscard]] inline bool is_adapter(const std::string& name) {
   return name.find(".lora_") != std::string::npos;
@@ -100,6 +101,19 @@ using AdapterProduct = std::function<Tensor(const Parameter& weight, const Tenso
 /// Records Megatron's vocabulary-parallel cross-entropy: the fp32 logits become the softmax in place, which
 /// the backward turns into the gradient in place. Its fused form is compiled by Inductor, which makes a copy.
 [[nodiscard]] Tensor token_losses(Program& p, const Tensor& logits);
+[[nodiscard]] Tensor token_losses(Program& p, const Tensor& logits, bool fused);
+/// Records Megatron's rotation by single operators, which keeps both tables. Source: Megatron-Core 0.19.2
+/// core/models/common/embeddings/rope_utils.py _apply_rotary_pos_emb_bshd.
+[[nodiscard]] Tensor rotate_unfused(Program& p, const Tensor& x);
+/// Records x times the sigmoid, or SiLU, of a gate: one compiled function, which keeps both.
+[[nodiscard]] Tensor gated_by(Autograd& torch, const Tensor& x, const Tensor& gate);
+/// Records a layer's linear attention (GatedDeltaNet) with its norm.
+[[nodiscard]] Tensor delta_net(Program& p, const Parameters& of, const Tensor& hidden);
+/// Records the loss of another objective than next tokens from the head's logits, which are released. Of a
+/// forward that only scores it returns what is compared.
+[[nodiscard]] Tensor loss_of_objective(Program& p, Tensor logits);
+/// Records the head of a reward model, which every rank has whole, and its loss of pairs.
+[[nodiscard]] Tensor scores_and_loss(Program& p, const Parameter& weight, const Tensor& hidden);
 /// Records the layers that predict further tokens, and their losses; returns the hidden states that the head
 /// reads next. Source: Megatron-Core 0.19.2 core/transformer/multi_token_prediction.py.
 [[nodiscard]] Tensor with_predictions(Program& p, const Parameters& of, const Parameter& head_weight,

@@ -148,7 +148,8 @@ Tensor row_product(Program& p, const Parameter& weight, const Tensor& x) {
 
 // ---- adapters ---------------------------------------------------------------------------------------------
 
-Adapter adapter_of(const Parameters& of, const std::string& module) {
+Adapter adapter_of(const Program& p, const Parameters& of, const std::string& module) {
+  if (p.adapters_off) return {};
   return {of.find(module + ".lora_A.default.weight"), of.find(module + ".lora_B.default.weight")};
 }
 
@@ -266,17 +267,17 @@ NormedProduct norm_and_product(Program& p, const Parameters& of, const std::stri
 }  // namespace
 
 Tensor norm_and_linear(Program& p, const Parameters& of, const std::string& module, const Tensor& x) {
-  const Adapter adapter = adapter_of(of, module);
+  const Adapter adapter = adapter_of(p, of, module);
   const NormedProduct made = norm_and_product(p, of, module, x, adapter.down != nullptr);
   return adapted_columns(p, adapter, made.normed, made.product);
 }
 
 Tensor column_linear(Program& p, const Parameters& of, const std::string& module, const Tensor& x) {
-  return adapted_columns(p, adapter_of(of, module), x, column_product(p, of.get(module + ".weight"), x));
+  return adapted_columns(p, adapter_of(p, of, module), x, column_product(p, of.get(module + ".weight"), x));
 }
 
 Tensor row_linear(Program& p, const Parameters& of, const std::string& module, const Tensor& x) {
-  return adapted_rows(p, adapter_of(of, module), x, row_product(p, of.get(module + ".weight"), x));
+  return adapted_rows(p, adapter_of(p, of, module), x, row_product(p, of.get(module + ".weight"), x));
 }
 
 }  // namespace zplan::symbolic::megatron

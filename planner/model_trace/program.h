@@ -105,9 +105,10 @@ struct Program {
   std::vector<ContextExchange> exchanges{};
   /// Parameters of each of several layers that Megatron groups.
   std::vector<std::shared_ptr<Parameters>> grouped{};
-  std::size_t sublayer{};      ///< which layer of the current part runs, where Megatron groups several
-  Tensors locals{};            ///< local variables of the model's forward, until its layers have run
-  Tensors cache{};             ///< keys and values that the model's result keeps until the loss is computed
+  std::size_t sublayer{};  ///< which layer of the current part runs, where Megatron groups several
+  Tensors locals{};        ///< local variables of the model's forward, until its layers have run
+  Tensors compared{};      ///< results of the forwards that run before the policy's, until its own joins them
+  Tensors cache{};         ///< keys and values that the model's result keeps until the loss is computed
   Tensors attention_locals{};  ///< local variables of BLOOM's attention, until the residual is added
   Leftovers leaves{};          ///< what the next micro-step finds allocated
   Tensors outputs{};           ///< results that the training loop's variables keep
@@ -303,6 +304,8 @@ void name_head(Program& p, const Parameter& weight);
 [[nodiscard]] Bytes completion_logits(const Program& p);
 /// Records the loss of the completions' predicted values, from one number for each token.
 [[nodiscard]] Tensor value_loss(Program& p, const Tensor& scores);
+/// Records the loss of completions from the log-probabilities [b, s] of their tokens.
+[[nodiscard]] Tensor loss_of_completions(Program& p, const Tensor& own);
 /// Records a reward model's loss of pairs from its logits [2b, s, 1].
 [[nodiscard]] Tensor reward_loss(Program& p, const Tensor& logits);
 

@@ -99,7 +99,8 @@ class Insertion : Grafted {
     made.index_part = of < 0 ? kOwnPart : of;
     if (!shares_modules_) return;
     if (names_module(event.kind)) made.index = in_policy(of, event.index);
-    if (event.kind == Kind::read_parameter) made.block = in_policy(of, event.block);
+    const bool is_of_module = event.kind == Kind::read_parameter && event.block >= 0;
+    if (is_of_module) made.block = in_policy(of, event.block);
   }
   /// The number that the policy has for a module of the same name and parameters.
   std::int32_t in_policy(int layer, std::int32_t number) {

@@ -116,11 +116,12 @@ void check_images(const Model& model, const Training& training, const Strategy& 
   const auto unknown = [&](bool is_so, std::string_view what) {
     if (is_so) reasons.push_back(fmt::format("{} with images as input is not known", what));
   };
-  unknown(s.layout.tensor > 1, "tensor parallelism");
   unknown(s.layout.token_ranks() > 1, "sequence or context parallelism");
+  unknown(training.precision == Precision::fp32, "training in fp32");
+  if (s.megatron) return;
+  unknown(s.layout.tensor > 1, "tensor parallelism");
   unknown(s.long_context.tiles() || s.long_context.checkpoint_offload != CheckpointOffload::none,
           "tiling or offloaded checkpoints");
-  unknown(training.precision == Precision::fp32, "training in fp32");
   unknown(training.attention == Attention::eager, "eager attention");
   unknown(training.modules.replaces_modules(), "another library's layers");
   unknown(training.objective != Objective::sft, "preference training");
@@ -150,7 +151,8 @@ void check_reference_adapter(const Training& training, const Strategy& s, Reason
 
 void check_preferences(const Model& model, const Training& training, const Strategy& s, const Facts& facts,
                        Reasons& reasons) {
-  if (s.layout.tensor > 1 || s.layout.token_ranks() > 1 || s.experts.enabled)
+  const bool divides = s.layout.tensor > 1 || s.layout.token_ranks() > 1 || s.experts.enabled;
+  if (divides && !training.modules.makes_all_losses)
     reasons.push_back(fmt::format("{} is planned for data parallelism alone", facts.objective));
   const bool sliced = training.fused_loss || training.loss_chunks > 1 || s.long_context.tiled_loss != 0;
   if (sliced && !distils(training))

@@ -127,6 +127,7 @@ struct ModuleSet {
   bool receives_in_buffers{};  ///< what other stages send arrives in memory that is there before
 
   // Head and loss.
+  bool makes_all_losses{};   ///< head_and_loss makes the losses of all objectives, not of next tokens alone
   bool widens_logits{};      ///< all logits become fp32 before the loss, slices too
   bool caps_whole_logits{};  ///< a soft cap of logits is left out where the head runs slice by slice
   bool keeps_outputs{};      ///< logits and loss stay in variables until the next micro-step's replace them

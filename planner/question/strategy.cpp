@@ -95,6 +95,11 @@ std::optional<ReferenceModel> reference_of(const Training& training) {
   return training.method == Method::full ? ReferenceModel::copy : ReferenceModel::adapters_off;
 }
 
+std::int64_t forwards_together(const Training& training, const Strategy& strategy) {
+  if (!strategy.megatron || !compares_answers(training) || !reference_of(training)) return 1;
+  return training.objective == Objective::kto ? 4 : 2;
+}
+
 Model scoring_model(Model model) {
   replace_head_by_score(model.inventory, model.shape.hidden_size);
   model.shape.tied_embeddings = false;

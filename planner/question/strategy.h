@@ -524,6 +524,11 @@ inline constexpr Bytes kLargestUnoffloaded{2 << 20};
   return training.sequence_length / strategy.layout.token_ranks();
 }
 
+/// Returns how many forwards' results stages of a pipeline pass on together: under Megatron-Core ms-swift
+/// runs the reference model beside the policy in each forward step, for KTO each of them on a second batch,
+/// too. Source: ms-swift 4.6 swift/megatron/trainers/dpo_trainer.py, kto_trainer.py forward_step.
+[[nodiscard]] std::int64_t forwards_together(const Training& training, const Strategy& strategy);
+
 /// True if ZeRO++ reduces gradients in 4 bits, by all_to_alls: stage 3 on several nodes.
 [[nodiscard]] bool quantizes_gradients(const Strategy& strategy, std::int64_t gpus_per_node);
 

@@ -87,8 +87,9 @@ Model with_local_experts(const Model& model, const Strategy& strategy) {
 
 std::vector<std::int64_t> rows_to_each(const Model& model, const Training& training,
                                        const Strategy& strategy) {
+  const std::int64_t rows_of_batch = strategy.micro_batch_size * sequences_per_sample(training);
   const std::int64_t pairs =
-      strategy.micro_batch_size * local_tokens(training, strategy) * model.shape.experts->experts_per_token;
+      rows_of_batch * local_tokens(training, strategy) * model.shape.experts->experts_per_token;
   const std::int64_t ranks = strategy.layout.expert;
   // Without expert parallelism torchtitan divides each expert instead of the rows.
   const bool divides_rows = !strategy.torchtitan || ranks > 1;

@@ -14,6 +14,11 @@ namespace {
 
 constexpr std::int64_t kVocabularyMultiple = 128;
 
+/// True of the weight that gates a layer's shared experts.
+bool is_shared_gate(const Tensor& tensor) {
+  return tensor.name.find("shared_expert_gate") != std::string::npos;
+}
+
 /// Makes the tensors of one kind of layer.
 class LayerOf {
  public:
@@ -22,7 +27,9 @@ class LayerOf {
 
   LayerKind take() {
     const bool biased_norm = has_tensor(kind_.tensors, TensorRole::norm, ".bias");
-    if (shape_.latent_attention)
+    if (has_tensor(kind_.tensors, TensorRole::attention, "A_log"))
+      add_delta_net();
+    else if (shape_.latent_attention)
       add_latent_attention();
     else
       add_attention(biased_norm);
@@ -32,6 +39,8 @@ class LayerOf {
     }
     add_norm("mlp.linear_fc1.layer_norm", shape_.hidden_size, biased_norm);
     add_feed_forward("mlp.", TensorRole::mlp, shape_.intermediate_size, dense_biases());
+    if (!shape_.modules.norm_behind_feed_forward.empty())
+      add_norm("mlp.post_mlp_layernorm.", shape_.hidden_size, false);
     return std::move(made_);
   }
 
@@ -44,13 +53,35 @@ class LayerOf {
     add_linear("self_attention.linear_proj", TensorRole::attention, h, a * d, TensorParallelSplit::row,
                shares ? a : k,
                has_tensor(kind_.tensors, TensorRole::attention, "o_proj.bias") || dense_biases());
+    // Gates of attention's output stand beside the queries.
+    const bool gates = shape_.operators.attention == AttentionForm::gated;
+    const std::int64_t width = (gates ? 2 * a + 2 * k : a + 2 * k) * d;
     add_norm("self_attention.linear_qkv.layer_norm", h, biased_norm);
-    add_linear("self_attention.linear_qkv", TensorRole::attention, (a + 2 * k) * d, h,
-               TensorParallelSplit::column, shares ? (a + 2 * k) * d : k, query_bias() || dense_biases());
+    add_linear("self_attention.linear_qkv", TensorRole::attention, width, h, TensorParallelSplit::column,
+               shares ? width : k, query_bias() || dense_biases());
     if (has_tensor(kind_.tensors, TensorRole::norm, "q_norm.weight")) {
       add_norm("self_attention.q_layernorm.", d, false);
       add_norm("self_attention.k_layernorm.", d, false);
     }
+    if (!shape_.modules.norm_behind_attention.empty())
+      add_norm("self_attention.post_self_attn_layernorm.", h, false);
+  }
+  /// GatedDeltaNet: the module's own parameters, then those of its layers. Source: Megatron-Core 0.19.2
+  /// core/ssm/gated_delta_net/common.py.
+  void add_delta_net() {
+    const DeltaNet& net = *shape_.delta_net;
+    const std::int64_t h = shape_.hidden_size, mixed = 2 * net.key_width() + net.value_width();
+    constexpr TensorParallelSplit kColumn = TensorParallelSplit::column;
+    add("self_attention.dt_bias", {net.value_heads}, TensorRole::attention, kColumn, net.value_heads);
+    add("self_attention.A_log", {net.value_heads}, TensorRole::attention, kColumn, net.value_heads);
+    add_norm("self_attention.in_proj.layer_norm", h, false);
+    add_linear("self_attention.in_proj", TensorRole::attention,
+               mixed + net.value_width() + 2 * net.value_heads, h, kColumn, net.key_heads, false);
+    add("self_attention.conv1d.weight", {mixed, 1, net.kernel}, TensorRole::attention, kColumn,
+        net.key_heads);
+    add_norm("self_attention.out_norm.", net.value_head_size, false);
+    add_linear("self_attention.out_proj", TensorRole::attention, h, net.value_width(),
+               TensorParallelSplit::row, net.value_heads, false);
   }
   /// Projections onto the bottlenecks are whole on every rank; the norms behind them are inside the
   /// projections out of them. Without a bottleneck queries pass a norm, too.
@@ -109,6 +140,9 @@ class LayerOf {
     add("mlp.router.weight", {about.experts, h}, TensorRole::router, TensorParallelSplit::replicated, 1);
     add_experts("linear_fc1", 2 * width, h);
     add_experts("linear_fc2", h, width);
+    // The module's own parameter stands in front of its layers'.
+    if (std::ranges::any_of(kind_.tensors, is_shared_gate))
+      add("mlp.shared_experts.gate_weight", {1, h}, TensorRole::other, TensorParallelSplit::replicated, 1);
     if (about.shared_intermediate_size > 0)
       add_feed_forward("mlp.shared_experts.", TensorRole::shared_expert, about.shared_intermediate_size,
                        false);
@@ -167,6 +201,42 @@ void add_prediction(const Inventory& inventory, std::int64_t depth, std::int64_t
   after.push_back(tensor_of(path + "final_layernorm.weight", {hidden}, TensorRole::norm));
 }
 
+/// The head of a reward model, which every tensor-parallel rank has whole. Source: mcore-bridge 1.6.5
+/// model/gpt_model.py OutputLayerLinear.
+Tensor score_of(std::int64_t hidden) {
+  Tensor score = tensor_of("output_layer.weight", {1, hidden}, TensorRole::head);
+  score.module = "output_layer";
+  score.linear = Linear{.in_features = hidden, .out_features = 1};
+  return score;
+}
+
+/// True of a tensor of what reads images, or of what hands its output to the language model.
+bool is_of_tower(const Model& model, const Tensor& tensor) {
+  if (tensor.idle) return true;
+  if (!model.vision) return false;
+  const TowerNames& names = model.vision->names;
+  return tensor.name.find(names.tower + ".") != std::string::npos ||
+         tensor.name.find(names.projector + ".") != std::string::npos;
+}
+
+/// Takes the tower out of the model: transformers' modules, which every tensor-parallel rank of the first
+/// stage has whole and no adapter reaches. Source: mcore-bridge 1.6.5 model/mm_gpt_model.py
+/// MultimodalGPTModel, model/mm_gpts/utils.py HuggingFaceVit; ms-swift 4.6
+/// swift/megatron/arguments/megatron_args.py freeze_vit.
+std::vector<Tensor> take_tower(Model& model) {
+  std::vector<Tensor> tower;
+  for (std::vector<Tensor>* each : {&model.inventory.before, &model.inventory.after}) {
+    for (Tensor tensor : *each)
+      if (is_of_tower(model, tensor)) {
+        tensor.split = TensorParallelSplit::replicated, tensor.split_units = 1;
+        tensor.linear.reset();
+        tower.push_back(std::move(tensor));
+      }
+    std::erase_if(*each, [&](const Tensor& tensor) { return is_of_tower(model, tensor); });
+  }
+  return tower;
+}
+
 }  // namespace
 
 Model megatron_model(const Model& model, const ParallelLayout& layout, std::int64_t predictions) {
@@ -175,21 +245,28 @@ Model megatron_model(const Model& model, const ParallelLayout& layout, std::int6
   shape.vocabulary_size = padded_vocabulary(shape.vocabulary_size, layout.tensor);
   const std::int64_t h = shape.hidden_size;
   Inventory& inventory = made.inventory;
+  const std::vector<Tensor> tower = take_tower(made);
+  // Positions of models that read images are those in time, rows and columns.
+  shape.operators.three_axes = shape.operators.three_axes || !tower.empty();
   const auto positions = std::ranges::find(inventory.before, TensorRole::position_embedding, &Tensor::role);
   const std::int64_t learned = positions != inventory.before.end() ? positions->shape.front() : 0;
-  const bool biased_norm = has_tensor(inventory.after, TensorRole::norm, ".bias");
+  const bool biased_norm = has_tensor(inventory.after, TensorRole::norm, ".bias"),
+             scores = has_tensor(inventory.after, TensorRole::head, "score.weight");
   inventory.before = {
       table_of("embedding.word_embeddings.weight", shape.vocabulary_size, h, TensorRole::token_embedding)};
   if (learned > 0)
     inventory.before.push_back(
         table_of("embedding.position_embeddings.weight", learned, h, TensorRole::position_embedding));
+  inventory.before.insert(inventory.before.end(), tower.begin(), tower.end());
   for (LayerKind& each : inventory.kinds) each = LayerOf(shape, each, layout).take();
   inventory.after = {tensor_of("decoder.final_layernorm.weight", {h}, TensorRole::norm)};
   if (biased_norm)
     inventory.after.push_back(tensor_of("decoder.final_layernorm.bias", {h}, TensorRole::norm));
   for (std::int64_t depth = 0; depth < predictions; ++depth)
     add_prediction(inventory, depth, h, inventory.after);
-  if (!shape.tied_embeddings)
+  if (scores)
+    inventory.after.push_back(score_of(h));
+  else if (!shape.tied_embeddings)
     inventory.after.push_back(table_of("output_layer.weight", shape.vocabulary_size, h, TensorRole::head));
   inventory.buffers = {};
   return made;

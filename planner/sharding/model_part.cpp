@@ -95,6 +95,8 @@ Model model_part(const Model& model, const Strategy& strategy, const RankClass& 
   Model part = strategy.megatron     ? megatron_model(model, strategy.layout, strategy.megatron->predictions)
                : strategy.torchtitan ? torchtitan_model(model, strategy.layout)
                                      : with_local_experts(model, strategy);
+  if (strategy.megatron && model.teacher)
+    part.teacher = std::make_shared<Model>(model_part(*model.teacher, strategy, place));
   const std::int64_t stages = strategy.layout.pipeline;
   Inventory& inventory = part.inventory;
   keep_layers(inventory, chunk_layers(std::ssize(inventory.layers), strategy, place.stage),

@@ -205,12 +205,13 @@ namespace {
 /// Returns the tensors of a frozen model beside the trained one: of a copy its own, of a teacher those of the
 /// teacher, which is loaded in the type that computes.
 std::vector<RankTensor> compared_tensors(const Model& model, const Training& training,
+                                         std::int64_t tensor_parallel, std::int64_t rank,
                                          std::vector<RankTensor> own) {
   if (reference_of(training) != ReferenceModel::copy) return {};
   if (distils(training)) {
     Training of = training;
     of.method = Method::full, of.objective = Objective::sft, of.master_weights = false;
-    own = rank_model(compared_model(model), of, 1).tensors;
+    own = rank_model(compared_model(model), of, tensor_parallel, rank).tensors;
   }
   std::erase_if(own, [](const RankTensor& each) { return each.added || each.of_values; });
   for (RankTensor& each : own) each.trainable = each.idle = false;
@@ -254,7 +255,7 @@ RankModel rank_model(const Model& model, const Training& training, std::int64_t 
   both(model.inventory.after, adapters.after, -1);
   values(false);
   RankModel made = collector.take();
-  made.compared = compared_tensors(model, training, made.tensors);
+  made.compared = compared_tensors(model, training, tensor_parallel, rank, made.tensors);
   return made;
 }
 

@@ -133,7 +133,7 @@ std::vector<Piece> owned_pieces(const std::vector<Bucket>& buckets, const Strate
     const std::int64_t begin = bucket.begin + place * share, end = begin + share;
     for (const Placed& each : bucket.parameters) {
       const std::int64_t own = std::min(each.end, end) - std::max(each.begin, begin);
-      if (own > 0) pieces.push_back({each.tensor, Elements(own)});
+      if (own > 0) pieces.push_back({each.tensor, Elements(own), bucket.kind});
     }
   }
   return pieces;

@@ -66,6 +66,7 @@ struct BufferRules {
 struct Piece {
   std::size_t tensor{};  ///< the parameter's number in RankModel
   Elements elements;
+  BufferKind kind{};  ///< of the buffer that it lies in, which an optimizer of its own updates
 };
 
 /// Returns the pieces that the data-parallel rank `slice` updates, in the buffers' order: a part of each

@@ -31,17 +31,18 @@ struct Routing {
   Bytes routes, places;
 };
 
-Routing routing_of(const RunInputs& inputs) {
+Routing routing_of(const RunInputs& inputs, const Model& model) {
   const StepInputs& in = inputs.step;
   const MegatronOptions& options = *in.strategy.megatron;
   const ParallelLayout& layout = in.strategy.layout;
-  const MixtureOfExperts& about = *in.model.shape.experts;
+  const MixtureOfExperts& about = *model.shape.experts;
   const std::int64_t ranks = options.sequence_parallel ? layout.tensor : 1;
-  const std::int64_t tokens = in.strategy.micro_batch_size * local_tokens(in.training, in.strategy) / ranks;
+  const std::int64_t rows_of_batch = in.strategy.micro_batch_size * sequences_per_sample(in.training);
+  const std::int64_t tokens = rows_of_batch * local_tokens(in.training, in.strategy) / ranks;
   const std::int64_t weight = options.router_in_fp32 ? 4 : 2;
   if (!options.exchanges_rows()) {
     // Every rank has the tokens of all: which of its own experts they chose, and rows with their weights.
-    const RoutedRows rows = routed_rows(in.model, in.training, in.strategy, inputs.place.expert);
+    const RoutedRows rows = routed_rows(model, in.training, in.strategy, inputs.place.expert);
     const std::int64_t own = rows.received * layout.expert_tensor;
     return {.routes = Bytes(tokens * layout.expert_tensor * about.experts + weight * own),
             .places = Bytes(8 * own)};
@@ -49,6 +50,16 @@ Routing routing_of(const RunInputs& inputs) {
   const std::int64_t place =
       options.permute_fusion ? 4 * (2 * about.experts + 1) : 8 * about.experts_per_token;
   return {.routes = Bytes(tokens * (weight + 1) * about.experts), .places = Bytes(tokens * place)};
+}
+
+/// Returns what the dispatchers of a frozen model beside the trained one hold: it is not recomputed.
+Bytes held_by_copy(const RunInputs& inputs) {
+  const Model& copy = compared_model(inputs.step.model);
+  if (reference_of(inputs.step.training) != ReferenceModel::copy || !copy.shape.experts) return {};
+  std::int64_t mixtures = 0;
+  for (std::size_t i = 0; i < copy.inventory.layers.size(); ++i) mixtures += is_mixture(copy.inventory, i);
+  const Routing routing = routing_of(inputs, copy);
+  return (routing.routes + routing.places) * mixtures;
 }
 
 }  // namespace
@@ -70,9 +81,10 @@ DispatcherVariables::DispatcherVariables(Device& device, const RunInputs& inputs
     has_mixtures = has_mixtures || mixture;
   }
   recomputed_.resize(layers_.size());
+  of_copy_ = held_by_copy(inputs);
   if (!has_mixtures) return;
   if (inputs.place.stage == 0 && begins_with_rows(inputs.step.training)) last_routed_ = last_kept();
-  const Routing routing = routing_of(inputs);
+  const Routing routing = routing_of(inputs, inputs.step.model);
   routes_ = routing.routes, places_ = routing.places;
 }
 
@@ -84,6 +96,7 @@ int DispatcherVariables::last_kept() const {
 }
 
 void DispatcherVariables::begin_forward() {
+  if (!holds_routes_ && of_copy_.value > 0) device_.allocate(Term::saved_activations, of_copy_);
   for (const Layer& each : layers_) {
     if (!each.is_mixture) continue;
     if (!holds_routes_)

@@ -41,6 +41,7 @@ class DispatcherVariables {
 
   Device& device_;
   Bytes hidden_, routes_, places_;
+  Bytes of_copy_;  ///< of the dispatchers of a frozen copy of the model, or of a teacher
   struct Layer {
     bool is_mixture{}, recomputed{};
   };

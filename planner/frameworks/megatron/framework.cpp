@@ -61,14 +61,17 @@ Training adapt_to_megatron(Training training) {
 bool is_gpt(const Model& model) {
   const ModelShape& shape = model.shape;
   const Operators& operators = shape.operators;
-  const bool has_program = model.recorded == nullptr && model.analogue == nullptr && !model.vision;
-  const bool has_attention = !shape.delta_net;
+  const bool has_program = model.recorded == nullptr && model.analogue == nullptr;
   const bool is_plain = !shape.parallel_attention && shape.sliding_window == 0 && !shape.logit_soft_cap &&
                         operators.layer == LayerForm::usual && !operators.scales_embedding &&
                         !operators.scales_residual && !operators.norms_span_heads &&
                         !operators.normalises_head && !operators.bare_norms;
-  return has_program && has_attention && is_plain && !has_tower(model) &&
-         shape.modules.norm_behind_attention.empty() && shape.modules.embedding_norm.empty();
+  // Branches may have a norm behind them beside the one in front.
+  const Modules& names = shape.modules;
+  const bool has_norms_in_front =
+      names.norm_behind_attention.empty() ||
+      (!names.norm_before_attention.empty() && !shape.experts && !names.norm_before_feed_forward.empty());
+  return has_program && is_plain && has_norms_in_front && names.embedding_norm.empty();
 }
 
 void check_shapes(const Model& model, const Strategy& s, Reasons& reasons) {
@@ -85,10 +88,16 @@ void check_shapes(const Model& model, const Strategy& s, Reasons& reasons) {
         fmt::format("tensor parallel {} does not divide a feed-forward of {}", t, shape.intermediate_size));
   if (!is_gpt(model))
     reasons.push_back(
-        fmt::format("under Megatron-Core models with ordinary or latent attention in all layers are planned, "
-                    "{} is not one of "
-                    "them",
+        fmt::format("under Megatron-Core models with ordinary, latent or gated linear attention are planned, "
+                    "{} is not one of them",
                     shape.architecture));
+  if (!shape.delta_net) return;
+  const DeltaNet& net = *shape.delta_net;
+  if (net.key_heads % t != 0 || net.value_heads % t != 0)
+    reasons.push_back(fmt::format("tensor parallel {} does not divide linear attention's {} and {} heads", t,
+                                  net.key_heads, net.value_heads));
+  if (s.layout.context > 1)
+    reasons.emplace_back("linear attention under Megatron-Core is planned without context parallelism");
 }
 
 void check_division(const Model& model, const Strategy& s, Reasons& reasons) {
@@ -250,12 +259,38 @@ void check_reduction(const Strategy& s, Reasons& reasons) {
         "--overlap-param-gather needs --use-distributed-optimizer and --overlap-grad-reduce");
 }
 
+/// Source: ms-swift 4.6 swift/megatron/arguments/megatron_args.py rlhf_type, _init_grpo;
+/// swift/megatron/trainers/.
+void check_objective(const Training& training, const Strategy& s, Reasons& reasons) {
+  using enum Objective;
+  if (training.objective == sft) return;
+  static constexpr std::array kKnown{dpo, kto, reward, grpo, gkd};
+  if (std::ranges::find(kKnown, training.objective) == kKnown.end())
+    reasons.push_back(
+        fmt::format("ms-swift has no {} under Megatron-Core: its objectives are dpo, kto, reward, "
+                    "grpo and gkd",
+                    to_name(training.objective)));
+  if (training.reference == ReferenceModel::precomputed)
+    reasons.emplace_back(
+        "under Megatron-Core a reference model runs in each forward step: --reference copy or adapters-off");
+  if (s.layout.virtual_stages > 1 || s.megatron->predictions > 0)
+    reasons.emplace_back(
+        "objectives beside next tokens under Megatron-Core are planned without virtual stages and "
+        "mtp-num-layers");
+  if (training.objective == reward && training.method != Method::full)
+    reasons.emplace_back("reward models under Megatron-Core are planned with all weights trained");
+  if (generates(training) && training.rollout.engine == RolloutEngine::trainer)
+    reasons.emplace_back("under Megatron-Core vLLM generates: --rollout colocate or server");
+  if (passes(training) > 1)
+    reasons.emplace_back(
+        "ms-swift takes one pass over what was generated under Megatron-Core: --iterations 1");
+}
+
 /// Refuses what only other frameworks, or transformers' modules, have.
 void check_training(const Training& training, const Strategy& s, Reasons& reasons) {
-  if (training.method == Method::qlora || training.objective != Objective::sft ||
-      !training.trained_layers.empty())
-    reasons.emplace_back(
-        "under Megatron-Core training on next tokens is planned, of all weights or of LoRA's");
+  if (training.method == Method::qlora || !training.trained_layers.empty())
+    reasons.emplace_back("under Megatron-Core training of all weights or of LoRA's is planned");
+  check_objective(training, s, reasons);
   if (training.precision != Precision::bf16 || !training.master_weights)
     reasons.emplace_back("under Megatron-Core training in bf16 with fp32 master weights is planned");
   if (training.optimizer != Optimizer::adamw && training.optimizer != Optimizer::sgd_momentum)
@@ -298,15 +333,13 @@ void check_adapters(const Model& model, const Training& training, const Strategy
   if (options.predictions > 0 || s.layout.virtual_stages > 1)
     reasons.emplace_back(
         "adapters under Megatron-Core are planned without mtp-num-layers and virtual stages");
-  if (options.precision_aware)
-    reasons.emplace_back("adapters under Megatron-Core are planned without use-precision-aware-optimizer");
   if (!model.shape.experts) return;
   if (s.layout.expert_tensor > 1) reasons.emplace_back("mcore-bridge's adapters of experts need --etp 1");
-  if (!options.groups_experts || options.overlaps_shared_experts ||
+  if (!options.groups_experts ||
       (s.checkpointing == Checkpointing::selective && options.recomputes(RecomputedModule::moe_act)))
     reasons.emplace_back(
-        "adapters of experts under Megatron-Core are planned with moe-grouped-gemm, without "
-        "moe-shared-expert-overlap and recompute of moe_act");
+        "adapters of experts under Megatron-Core are planned with moe-grouped-gemm, without recompute of "
+        "moe_act");
 }
 
 void check_megatron(const Model& model, const Training& training, const Strategy& s, Reasons& reasons) {
@@ -438,9 +471,9 @@ ModelFiles megatron_files(const StepInputs&) {
   return {.made_on_device = true, .saves = SavedModel::sharded, .load_remedy = "", .save_remedy = ""};
 }
 
-/// Megatron's own pretraining script, which has no adapters.
+/// Megatron's own pretraining script, which has neither adapters nor other objectives than next tokens.
 Launch megatron_launch(const Plan& plan, const Question& question, const std::string&) {
-  if (question.training.method != Method::full) return {};
+  if (question.training.method != Method::full || question.training.objective != Objective::sft) return {};
   Words words = torchrun_words(question.cluster);
   add(words, {"pretrain_gpt.py"});
   for (const megatron::Argument& each : megatron::arguments_of(plan, question))
@@ -452,10 +485,21 @@ Launch megatron_launch(const Plan& plan, const Question& question, const std::st
 /// tuners/lora/model.py, which pass the config in the place of its values.
 std::vector<std::string> megatron_notes(const Plan&, const Question& question) {
   const Training& training = question.training;
-  if (training.method == Method::full) return {};
-  std::vector<std::string> notes{
+  std::vector<std::string> notes;
+  if (question.model.shape.delta_net)
+    notes.emplace_back(
+        "gated linear attention is mcore-bridge's over Megatron-Core: its memory follows their source, steps "
+        "with it were not recorded");
+  if (training.objective != Objective::sft)
+    notes.push_back(
+        fmt::format("{} over Megatron-Core's layers is ms-swift's (megatron rlhf), not pretrain_gpt.py's: "
+                    "planned from its "
+                    "source, steps of it were not recorded",
+                    to_name(training.objective)));
+  if (training.method == Method::full) return notes;
+  notes.emplace_back(
       "adapters of Megatron-Core's layers are those of ms-swift (megatron sft --tuner_type lora), not of "
-      "pretrain_gpt.py"};
+      "pretrain_gpt.py");
   if (training.lora_dropout > 0)
     notes.emplace_back(
         "lora_dropout is planned as peft up to 0.18 applies it: with peft 0.19 and later mcore-bridge 1.6.5 "

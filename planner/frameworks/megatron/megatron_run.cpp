@@ -56,7 +56,7 @@ MegatronRun::MegatronRun(RankState& state)
       optimizer_(state.in(),
                  megatron::owned_pieces(buckets_, state.in().strategy, state.inputs().place.slice)),
       buckets_of_(state.tensors().size()),
-      variables_(device_, static_cast<std::size_t>(layout().virtual_stages), hidden_size()),
+      variables_(device_, static_cast<std::size_t>(layout().virtual_stages), passed_size()),
       chunk_gathered_(static_cast<std::size_t>(layout().virtual_stages)),
       dispatchers_(device_, state.inputs(), hidden_size()) {
   for (std::size_t i = 0; i < buckets_.size(); ++i)
@@ -76,8 +76,17 @@ MegatronRun::MegatronRun(RankState& state)
 Bytes MegatronRun::hidden_size() const {
   const StepInputs& of = in();
   const std::int64_t ranks = options().sequence_parallel ? layout().tensor : 1;
-  return kWeight * (of.strategy.micro_batch_size * local_tokens(of.training, of.strategy) / ranks *
-                    of.model.shape.hidden_size);
+  return kWeight * (micro_batch_tokens() / ranks * of.model.shape.hidden_size);
+}
+
+std::int64_t MegatronRun::micro_batch_tokens() const {
+  const StepInputs& of = in();
+  return of.strategy.micro_batch_size * sequences_per_sample(of.training) *
+         local_tokens(of.training, of.strategy);
+}
+
+Bytes MegatronRun::passed_size() const {
+  return hidden_size() * forwards_together(in().training, in().strategy);
 }
 
 void MegatronRun::initialise() {
@@ -97,7 +106,36 @@ void MegatronRun::make_buffers() {
   }
   if (is_divided()) device_.allocate(Term::trained_parameters, all * kWeight);
   device_.allocate(Term::fp32_gradients, all * sum_element());
+  make_reference();
   optimizer_.initialise(device_);
+}
+
+/// A frozen copy of the model, or a teacher, divided as the model is: as it is made, without buffers. Source:
+/// ms-swift 4.6 swift/megatron/trainers/rlhf_mixin.py prepare_model, rollout_mixin.py _load_teacher_model.
+void MegatronRun::make_reference() {
+  for (const RankTensor& each : in().rank.compared) device_.allocate(Term::frozen_parameters, each.stored);
+  const ModelShape& shape = compared_model(in().model).shape;
+  const bool has_table =
+      !shape.latent_attention && shape.operators.rotary != Rotary::none && !shape.operators.three_axes;
+  if (!in().rank.compared.empty() && has_table)
+    device_.allocate(Term::model_inputs,
+                     kFp32 * (local_tokens(in().training, in().strategy) * shape.head_size));
+}
+
+/// Holds what a teacher's forward over all micro-batches left for the step: the logits of all tokens, or the
+/// most probable tokens with their numbers. Source: ms-swift 4.6 swift/megatron/trainers/gkd_trainer.py
+/// _compute_teacher_logits_local, _assemble_teacher_outputs.
+void MegatronRun::take_teacher_logits() {
+  const Training& training = in().training;
+  if (!distils(training) || !is_last_stage()) return;
+  constexpr std::int64_t kNumber = 8;
+  const bool is_own = reference_of(training) == ReferenceModel::adapters_off;
+  const std::int64_t of_step = in().strategy.gradient_accumulation_steps,
+                     fed = training.rollout.steps_per_generation, top = training.distillation.top;
+  const std::int64_t tokens = micro_batch_tokens() * (is_own ? of_step : std::max(of_step, fed));
+  const std::int64_t logits = compared_model(in().model).shape.vocabulary_size / layout().tensor;
+  const Bytes each(top > 0 ? top * (kNumber + kFp32.value) : logits * kWeight.value);
+  teacher_logits_ = device_.allocate(Term::logits, each * tokens);
 }
 
 /// Transformer Engine's cuBLAS workspace, the table of rotations, and the buffer that the head gathers its
@@ -118,7 +156,8 @@ void MegatronRun::make_workspaces() {
   const ModelShape& shape = in().model.shape;
   const std::int64_t tokens = local_tokens(in().training, in().strategy);
   if (shape.latent_attention) make_latent_tables();
-  const bool has_table = !shape.latent_attention && shape.operators.rotary != Rotary::none;
+  const bool has_table =
+      !shape.latent_attention && shape.operators.rotary != Rotary::none && !shape.operators.three_axes;
   for (std::int64_t i = 0; i < layout().virtual_stages && has_table; ++i)
     device_.allocate(Term::model_inputs, kFp32 * (tokens * shape.head_size));
   // A frozen head gathers its input into memory of its own.
@@ -126,19 +165,21 @@ void MegatronRun::make_workspaces() {
                            std::ranges::any_of(state_.tensors(), [](const RankTensor& each) {
                              return each.trainable && each.role == TensorRole::head;
                            });
-  if (options().sequence_parallel && is_last_stage() && trains_head)
+  const bool has_logits = in().training.objective != Objective::reward;
+  if (options().sequence_parallel && is_last_stage() && trains_head && has_logits)
     device_.allocate(Term::gradient_bucket, hidden_size() * layout().tensor);
 }
 
-/// Each layer with latent attention has cosines and sines in 16 bits of its own, and the angles in fp32 stay
-/// in a cache of 32 entries. Source: Megatron-Core 0.19.2
+/// Each layer with latent attention has cosines and sines in 16 bits of its own for the fused rotation, and
+/// the angles in fp32 stay in a cache of 32 entries. Source: Megatron-Core 0.19.2
 /// core/models/common/embeddings/yarn_rotary_pos_embedding.py.
 void MegatronRun::make_latent_tables() {
   constexpr std::size_t kCached = 32;
   const std::int64_t features = in().model.shape.latent_attention->rope_head_size;
   const Elements table(local_tokens(in().training, in().strategy) * features);
   for (std::size_t layer = 0; layer < in().model.inventory.layers.size(); ++layer) {
-    for (int each = 0; each < 2; ++each) device_.allocate(Term::model_inputs, table * kWeight);
+    for (int each = 0; each < 2 && options().fuses_rotation; ++each)
+      device_.allocate(Term::model_inputs, table * kWeight);
     if (layer < kCached) device_.allocate(Term::model_inputs, table * kFp32);
   }
 }
@@ -157,6 +198,7 @@ void MegatronRun::begin_forward(const Slot& slot) {
   if (slot.first() && slot.tape == 0) {
     device_.release(received_), device_.release(sent_), optimizer_.zero_gradients(device_);
     dense_gathers_.done = expert_gathers_.done = 0, forwards_ = 0;
+    take_teacher_logits();
   }
   if (!is_interleaved()) return;
   variables_.begin_forward(slot);
@@ -355,7 +397,7 @@ void MegatronRun::sum_expert_loads() {
 
 void MegatronRun::hold(Device::Block& variable) {
   device_.release(variable);
-  if (!is_first_stage()) variable = device_.allocate(Term::layer_working_set, hidden_size());
+  if (!is_first_stage()) variable = device_.allocate(Term::layer_working_set, passed_size());
 }
 
 void MegatronRun::transferred(const Slot& slot) {
@@ -386,7 +428,7 @@ void MegatronRun::end_backward(const Slot& slot) {
   if (!slot.last && is_first_stage() && layout().pipeline > 1 && megatron::begins_with_rows(in().training))
     for (int each = 0; each < 2; ++each)
       rows_.push_back(device_.allocate(Term::layer_working_set, hidden_size()));
-  if (!slot.last && !is_last_stage()) gradient_ = device_.allocate(Term::layer_working_set, hidden_size());
+  if (!slot.last && !is_last_stage()) gradient_ = device_.allocate(Term::layer_working_set, passed_size());
   if (slot.last && is_first_stage()) reduce_rest();  // later stages send the last gradient first
 }
 
@@ -405,6 +447,7 @@ void MegatronRun::agree_on_norm() {
 
 void MegatronRun::step(bool first) {
   variables_.end_schedule();
+  device_.release(teacher_logits_);
   state_.all_reduce(Group::world, Elements(1), kFp32, "rerun state", "int32");
   agree_on_norm();
   if (first) make_placeholders();

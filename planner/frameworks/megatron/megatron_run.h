@@ -46,9 +46,13 @@ class MegatronRun {
     return state_.tensors()[bucket.parameters.front().tensor].chunk;
   }
   [[nodiscard]] Bytes sum_element() const { return Bytes(options().sums_in_bf16() ? 2 : 4); }
-  [[nodiscard]] Bytes hidden_size() const;
+  [[nodiscard]] std::int64_t micro_batch_tokens() const;  ///< of all its sequences, on this rank
+  [[nodiscard]] Bytes hidden_size() const;                ///< hidden states of a forward
+  [[nodiscard]] Bytes passed_size() const;                ///< what stages send each other
 
   void make_buffers();
+  void make_reference();
+  void take_teacher_logits();
   void make_placeholders();
   void make_workspaces();
   void make_latent_tables();
@@ -102,6 +106,7 @@ class MegatronRun {
   /// Under adapters: the embedding's rows of the last micro-batch, and their gradient, until the next forward
   /// is over.
   std::vector<Device::Block> rows_;
+  Device::Block teacher_logits_{Device::kNone};  ///< of all micro-batches, until the step
   Device::Block exchanged_{Device::kNone};  ///< what an all_to_all of gradients brought, until it is summed
   Elements exchanged_sums_;                 ///< of them this rank's
 };

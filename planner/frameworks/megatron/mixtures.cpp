@@ -29,7 +29,7 @@ void check_degrees(const MixtureOfExperts& experts, const Strategy& s, Reasons& 
         "Megatron-Core runs mixtures of experts under tensor parallelism with sequence parallelism alone");
 }
 
-void check_options(const MegatronOptions& options, const ParallelLayout& layout, Reasons& reasons) {
+void check_options(const MegatronOptions& options, Reasons& reasons) {
   if (options.dispatcher == RowDispatcher::flex)
     reasons.emplace_back("the memory of the dispatcher flex was not recorded: alltoall is planned");
   if (!options.exchanges_rows() && (options.permute_fusion || options.overlaps_shared_experts))
@@ -42,16 +42,12 @@ void check_options(const MegatronOptions& options, const ParallelLayout& layout,
         "without --moe-grouped-gemm experts are planned without --overlap-grad-reduce; their activation is "
         "not "
         "recomputed alone");
-  if (options.overlaps_shared_experts && layout.tensor > 1)
-    reasons.emplace_back("shared experts beside the exchange of rows are planned without tensor parallelism");
 }
 
 /// Arguments whose effect on a second buffer and a second optimizer, or on layers with experts, was not
 /// compared with recordings.
 void check_further_options(const MegatronOptions& options, Reasons& reasons) {
-  const std::array<std::pair<bool, std::string_view>, 8> all{{
-      {options.precision_aware, "use-precision-aware-optimizer"},
-      {options.offloads_optimizer, "optimizer-cpu-offload"},
+  const std::array<std::pair<bool, std::string_view>, 6> all{{
       {options.optimizer_instances > 1, "num-distributed-optimizer-instances"},
       {options.bucket_count > 0, "ddp-num-buckets"},
       {options.pads_buckets, "ddp-pad-buckets-for-high-nccl-busbw"},
@@ -73,8 +69,7 @@ bool has_known_mixtures(const Model& model) {
     return std::ranges::any_of(kind.tensors, [](const Tensor& each) {
       const bool of_mixture = each.role == TensorRole::router || each.role == TensorRole::expert ||
                               each.role == TensorRole::shared_expert;
-      const bool is_gate = each.name.find("shared_expert_gate") != std::string::npos;
-      return (of_mixture && each.name.ends_with(".bias")) || is_gate;
+      return of_mixture && each.name.ends_with(".bias");
     });
   });
 }
@@ -89,14 +84,12 @@ void check_mixtures(const Model& model, const Strategy& strategy, Reasons& reaso
     return;
   }
   check_degrees(*experts, strategy, reasons);
-  check_options(*strategy.megatron, strategy.layout, reasons);
+  check_options(*strategy.megatron, reasons);
   check_further_options(*strategy.megatron, reasons);
   if (!has_known_mixtures(model))
-    reasons.push_back(
-        fmt::format("under Megatron-Core mixtures of gated experts without biases, whose shared experts have "
-                    "no gate, are "
-                    "planned, {} is not one of them",
-                    model.shape.architecture));
+    reasons.push_back(fmt::format(
+        "under Megatron-Core mixtures of gated experts without biases are planned, {} is not one of them",
+        model.shape.architecture));
 }
 
 void check_predictions(const Model& model, const Strategy& strategy, Reasons& reasons) {
@@ -118,8 +111,6 @@ void check_latent_attention(const Model& model, const Strategy& strategy, Reason
   if (!model.shape.latent_attention) return;
   if (strategy.layout.context > 1)
     reasons.emplace_back("latent attention under Megatron-Core is planned without context parallelism");
-  if (!strategy.megatron->fuses_rotation)
-    reasons.emplace_back("no-rope-fusion is planned for models without latent attention");
   if (grouped_layers(*strategy.megatron) > 1)
     reasons.emplace_back(
         "recompute-num-layers of several layers at a time is planned for models without latent attention");

@@ -33,6 +33,23 @@ bool makes_masters(const MegatronOptions& options) {
   return !options.precision_aware || options.offloads_optimizer;
 }
 
+/// Divides the pieces of one of the chained optimizers, each of which has a share of its own.
+void divide_of_kind(BufferKind kind, const std::vector<Piece>& pieces, const RankModel& model,
+                    const MegatronOptions& options, DividedPieces& divided) {
+  Elements all, taken;
+  for (const Piece& each : pieces)
+    if (each.kind == kind) all += each.elements;
+  const double limit =
+      options.offloads_optimizer ? static_cast<double>(all.value) * options.offload_fraction : 0;
+  for (const bool matrices : {true, false})
+    for (const Piece& each : pieces) {
+      if (each.kind != kind || (model.tensors[each.tensor].columns > 0) != matrices) continue;
+      const bool leaves = static_cast<double>(taken.value) < limit;
+      (leaves ? divided.on_host : divided.on_device).push_back(each.elements);
+      if (leaves) taken += each.elements;
+    }
+}
+
 }  // namespace
 
 StateSizes state_sizes(const MegatronOptions& options, int moments) {
@@ -45,17 +62,8 @@ StateSizes state_sizes(const MegatronOptions& options, int moments) {
 DividedPieces divide(const std::vector<Piece>& pieces, const RankModel& model,
                      const MegatronOptions& options) {
   DividedPieces divided;
-  Elements all, taken;
-  for (const Piece& each : pieces) all += each.elements;
-  const double limit =
-      options.offloads_optimizer ? static_cast<double>(all.value) * options.offload_fraction : 0;
-  for (const bool matrices : {true, false})
-    for (const Piece& each : pieces) {
-      if ((model.tensors[each.tensor].columns > 0) != matrices) continue;
-      const bool leaves = static_cast<double>(taken.value) < limit;
-      (leaves ? divided.on_host : divided.on_device).push_back(each.elements);
-      if (leaves) taken += each.elements;
-    }
+  for (const BufferKind kind : {BufferKind::dense, BufferKind::experts})
+    divide_of_kind(kind, pieces, model, options, divided);
   return divided;
 }
 

@@ -144,7 +144,7 @@ TEST(Megatron, DividesExperts) {
   EXPECT_THAT(in_process(kSmall + " --ep 2").err, HasSubstr("which the model does not have"));
   const auto narrow = in_process(question +
                                  " --ep 8 --tp 1 --pp 1 --zero 1 --megatron "
-                                 "moe-grouped-gemm,use-precision-aware-optimizer");
+                                 "moe-grouped-gemm,no-bias-swiglu-fusion");
   EXPECT_EQ(narrow.status, 2);
   EXPECT_THAT(narrow.err, HasSubstr("planned for models without experts"));
 }
