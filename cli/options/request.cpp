@@ -356,8 +356,9 @@ Request requested(const Options& options, const Environment& environment) {
   add_ppo(options, model_search(options, environment), q);
   add_teacher(options, model_search(options, environment), q);
   expand_blocks(options.expanded_blocks, q);
-  // Prompts are padded on the left and completions on the right.
-  if (rolls_out(q.training)) q.training.padding_mask = true;
+  // Prompts are padded on the left and completions on the right; under Megatron-Core ms-swift joins samples
+  // in rows without padding (padding_free).
+  if (rolls_out(q.training) && !q.training.modules.makes_all_losses) q.training.padding_mask = true;
   if (!options.ds_config.empty()) request.warnings = apply_ds_config(options, request.question);
   add_images(options, request.question);
   add_lengths(options, request.question);

@@ -303,6 +303,17 @@ RecipeOptions megatron_global_batch(const RecipePlace& place, std::int64_t batch
   return {{"--global-batch", std::to_string(next)}};
 }
 
+std::int64_t megatron_samples(const RecipePlace& place) {
+  return samples_on(place, place.asked.gpus.value_or(own_gpus(place)));
+}
+
+std::int64_t megatron_micro_batches(const RecipePlace& place) {
+  constexpr std::int64_t kUsual = 16;
+  const std::int64_t batch = to_whole_number(place.other("global_batch_size")).value_or(kUsual),
+                     samples = megatron_samples(place);
+  return samples > 0 ? std::max<std::int64_t>(1, divide_up(batch, samples)) : 1;
+}
+
 RecipeOptions global_batch(const RecipePlace& place) {
   const std::int64_t batch = to_whole_number(place.scalar()).value_or(0);
   return batch < 1 || batch > kMostGlobalBatch ? as_text(place) : megatron_global_batch(place, batch);

@@ -49,6 +49,13 @@ enum class MegatronSpelling {
 /// it, and the key is named.
 [[nodiscard]] RecipeOptions megatron_global_batch(const RecipePlace& place, std::int64_t batch);
 
+/// Returns the samples that the data-parallel ranks train on at once, on the GPUs that are planned; 0 where
+/// the script's degrees do not divide them.
+[[nodiscard]] std::int64_t megatron_samples(const RecipePlace& place);
+/// Returns the micro-batches of an optimizer step on one rank, of what global_batch_size says; 16 samples
+/// without it. Source: ms-swift 4.6 swift/megatron/arguments/megatron_args.py global_batch_size.
+[[nodiscard]] std::int64_t megatron_micro_batches(const RecipePlace& place);
+
 // Translations.
 [[nodiscard]] RecipeOptions distributed_optimizer(const RecipePlace& place);  ///< stage 1, or 0
 [[nodiscard]] RecipeOptions recompute_granularity(const RecipePlace& place);

@@ -8,7 +8,7 @@
 
 #include "cli/base/values.h"
 #include "cli/recipes/formats/megatron.h"
-#include "cli/recipes/recipe_table.h"
+#include "cli/recipes/formats/swift.h"
 #include "models/base/format.h"
 
 namespace zplan {
@@ -17,26 +17,23 @@ namespace swift_megatron {
 
 namespace {
 
-/// Returns how the run trains. A folder of adapters makes it one of adapters. Source: megatron_args.py
-/// __post_init__.
-std::string tuner_of(const RecipePlace& place) {
-  std::string name;
-  for (const char* key : {"tuner_type", "train_type"})
-    if (name.empty()) name = place.other(key);
-  for (const char* key : {"adapters", "mcore_adapter"})
-    if (const RecipeValue* folder = place.text.root.find(key); folder != nullptr && !is_off(*folder))
-      if (name.empty() || name == "full") name = "lora";
-  return name.empty() ? "full" : name;
-}
+using namespace swift;
 
-bool has_adapters(const RecipePlace& place) { return tuner_of(place) != "full"; }
+bool has_adapters(const RecipePlace& place) { return !trains_all_weights(place); }
+
+/// Tower and projector train whole beside adapters of the language model. Source: ms-swift 4.6
+/// swift/megatron/utils/utils.py _prepare_full_vit.
+RecipeOptions lora_beside_tower(const RecipePlace& place) {
+  RecipeOptions options{{"--method", "lora"}};
+  if (image_text_parts(model_of(place)).has_tower)
+    options.emplace_back("--train-tower", std::string(kFlagGiven));
+  return options;
+}
 
 RecipeOptions tuner(const RecipePlace& place) {
   const std::string name = tuner_of(place);
-  if (name == "lora_llm")
-    place.fail(R"("lora_llm": a vision tower that trains beside adapters is not planned under Megatron-Core)",
-               "accepted: full, lora");
-  if (name != "full" && name != "lora") place.fail(in_quotes(name), "accepted: full, lora");
+  if (name == "lora_llm") return lora_beside_tower(place);
+  if (name != "full" && name != "lora") place.fail(in_quotes(name), "accepted: full, lora, lora_llm");
   return {{"--method", name}};
 }
 
@@ -110,6 +107,12 @@ RecipeOptions mask(const RecipePlace& place) {
   return {{"--megatron", "no-create-attention-mask-in-dataloader"}};
 }
 
+/// Source: ms-swift 4.6 swift/megatron/arguments/rlhf_args.py calculate_per_token_loss.
+RecipeOptions divided_by_tokens(const RecipePlace& place) {
+  if (!preference_of(place).empty()) return {};
+  return {{"--megatron", "calculate-per-token-loss"}};
+}
+
 /// Sums of gradients in bf16 are reduced in bf16. Source: megatron_args.py _map_dtype.
 RecipeOptions gradient_type(const RecipePlace& place) {
   if (place.scalar() != "bf16") return as_word(place);
@@ -135,6 +138,7 @@ RecipeOptions task(const RecipePlace& place) {
 
 std::vector<RecipeRow> model_rows() {
   constexpr std::string_view kWhichTrain = "which weights train";
+  constexpr std::string_view kImages = "sizes of images and videos: --images, --image-size";
   return {{"model", "--model", as_model},
           {"tuner_type", "--method", tuner},
           {"train_type", "--method", tuner},
@@ -153,6 +157,16 @@ std::vector<RecipeRow> model_rows() {
           {"modules_to_save", "--modules-to-save", saved_modules},
           {"lora_bias", "", biases},
           {"task_type", "", task},
+          {"freeze_vit", "", frozen_part},
+          {"freeze_aligner", "", frozen_part},
+          {"freeze_llm", "", language_part},
+          {"MAX_PIXELS", "", pixels},
+          {"max_pixels", "", pixels},
+          {"IMAGE_MAX_TOKEN_NUM", "", nullptr, {}, kImages},
+          {"VIDEO_MAX_PIXELS", "", nullptr, {}, kImages},
+          {"VIDEO_MAX_TOKEN_NUM", "", nullptr, {}, kImages},
+          {"FPS_MAX_FRAMES", "", nullptr, {}, kImages},
+          {"MAX_NUM", "", nullptr, {}, kImages},
           {"freeze_parameters", "", nullptr, {}, kWhichTrain},
           {"freeze_parameters_regex", "", nullptr, {}, kWhichTrain},
           {"freeze_parameters_ratio", "", nullptr, {}, kWhichTrain},
@@ -167,7 +181,7 @@ std::vector<RecipeRow> training_rows() {
       {"NNODES", "--nodes", as_nodes},
       {"PYTORCH_CUDA_ALLOC_CONF", "", as_allocator},
       {"PYTORCH_ALLOC_CONF", "", as_allocator},
-      {"max_length", "--seq", as_text},
+      {"max_length", "--seq", sample_length},
       {"packing_length", "--seq", packed_length},
       {"micro_batch_size", "--micro-batch", as_text},
       {"global_batch_size", "--global-batch", global_batch},
@@ -184,7 +198,6 @@ std::vector<RecipeRow> training_rows() {
        "--checkpointing",
        recompute_granularity,
        {{"none", "none"}, {"selective", "selective"}, {"full", "full"}}},
-      {"rlhf_type", "", only_planned, {{"none", ""}}},
       {"cross_entropy_fusion_impl", "", loss_kernel, {{"native", ""}, {"te", ""}}},
       {"main_grads_dtype", "", gradient_type, {{"fp32", ""}}},
       {"attention_backend", "--megatron", attention_backend},
@@ -228,37 +241,45 @@ std::vector<RecipeDefault> defaults() {
                                  {"expert_model_parallel_size", "--ep", "1"},
                                  {"expert_tensor_parallel_size", "--etp", "1"},
                                  {"use_distributed_optimizer", "--zero", "1"},
+                                 {"rlhf_type", "--objective", "", default_preference},
+                                 {"rlhf_type", "--completion-length", "", reinforcement},
+                                 {"freeze_vit", "--freeze", "", frozen_parts},
                                  {"padding_free", "", "", joined_by_default}};
   for (RecipeDefault& each : megatron_argument_defaults("swift", MegatronSpelling::values)) {
     if (each.value == "no-create-attention-mask-in-dataloader") each.made = mask;
+    if (each.value == "calculate-per-token-loss") each.made = divided_by_tokens;
     all.push_back(each);
   }
   return all;
 }
 
-std::string start(const RecipeText&) { return "NPROC_PER_NODE={gpus} megatron sft {file}"; }
+std::string start(const RecipeText& text) {
+  const RecipeValue* objective = text.root.find("rlhf_type");
+  const bool is_rlhf = objective != nullptr && !is_off(*objective);
+  return fmt::format("NPROC_PER_NODE={{gpus}} megatron {} {{file}}", is_rlhf ? "rlhf" : "sft");
+}
 
 }  // namespace
 
 }  // namespace swift_megatron
 
 const RecipeTable& swift_megatron_table() {
-  constexpr std::string_view kAnswers = "training on preferences, rewards or a teacher under Megatron-Core";
   static const RecipeTable table{
       .format = RecipeFormat::swift_megatron,
       .title = "ms-swift",
       .trainers = "swift",
       .defaults = swift_megatron::defaults(),
-      .rows = with_megatron_rows({swift_megatron::model_rows(), swift_megatron::training_rows()},
-                                 MegatronSpelling::values),
+      .rows = with_megatron_rows(
+          {swift_megatron::model_rows(), swift::objective_rows(), swift_megatron::training_rows()},
+          MegatronSpelling::values),
       .telling = {"mcore_model", "mcore_adapter", "micro_batch_size", "global_batch_size",
                   "tensor_model_parallel_size", "recompute_granularity", "train_iters",
                   "cross_entropy_loss_fusion", "lr_warmup_fraction"},
       .commands = {{.words = "megatron sft", .config = "first"},
                    {.words = "megatron pt", .config = "first"},
-                   {.words = "megatron rlhf", .not_planned = kAnswers},
+                   {.words = "megatron rlhf", .config = "first"},
                    {.words = "megatron export", .does = "converts a model"}},
-      .trains = "a command that trains next tokens (megatron pt, sft)",
+      .trains = "a command that trains (megatron pt, sft, rlhf)",
       .start = swift_megatron::start};
   return table;
 }

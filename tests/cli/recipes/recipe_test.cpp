@@ -283,13 +283,6 @@ TEST(Recipe, SaysWhatACommandDoesThatTrainsNothing) {
         << command;
 }
 
-TEST(Recipe, RefusesAnswersUnderMegatronByName) {
-  EXPECT_EQ(refusal_of("run.sh", "megatron rlhf --model Qwen/Qwen3-8B --tensor_model_parallel_size 4\n"),
-            "run.sh:1: megatron rlhf: training on preferences, rewards or a teacher under Megatron-Core is "
-            "not planned "
-            "yet; accepted: a command that trains next tokens (megatron pt, sft)");
-}
-
 TEST(Recipe, ReadsCopiesPatternsAndOptimizersOfOthers) {
   const Folder folder;
   const std::string file =

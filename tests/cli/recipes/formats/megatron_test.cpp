@@ -137,7 +137,7 @@ TEST(SwiftMegatron, ReadsAdapters) {
 
 TEST(SwiftMegatron, RefusesWhatHasNoPlan) {
   const auto error = [](const std::string& flags) { return refused(kSwift + flags, "run.sh"); };
-  EXPECT_THAT(error("--tuner_type lora_llm"), HasSubstr(R"(tuner_type: "lora_llm": a vision tower)"));
+  EXPECT_THAT(error("--tuner_type lisa"), HasSubstr(R"(tuner_type: "lisa"; accepted: full, lora, lora_llm)"));
   EXPECT_THAT(error("--tuner_type lora --target_modules all-linear all-router"),
               HasSubstr(R"(target_modules: "all-router": adapters of it are not planned)"));
   EXPECT_THAT(error("--tuner_type lora --target_modules q_proj --max_length 512"),
@@ -145,10 +145,14 @@ TEST(SwiftMegatron, RefusesWhatHasNoPlan) {
   EXPECT_THAT(error("--optimizer dist_muon"), HasSubstr("optimizer: \"dist_muon\" under Megatron-Core"));
   EXPECT_THAT(error("--fp8_format e4m3"), HasSubstr("fp8_format: \"e4m3\" under Megatron-Core"));
   EXPECT_THAT(error("--use_megatron_fsdp true"), HasSubstr("use_megatron_fsdp"));
-  EXPECT_THAT(refused("megatron sft --model Qwen/Qwen2.5-Omni-7B --max_length 1024", "run.sh"),
+  EXPECT_THAT(refused("megatron sft --model google/gemma-2-2b --max_length 1024", "run.sh"),
               HasSubstr("under Megatron-Core models"));
-  EXPECT_THAT(refused("megatron rlhf --rlhf_type dpo --model Qwen/Qwen2.5-7B", "run.sh"),
-              HasSubstr("megatron rlhf: training on preferences, rewards or a teacher under Megatron-Core"));
+  EXPECT_THAT(refused("megatron rlhf --rlhf_type orpo --model Qwen/Qwen2.5-7B --max_length 512", "run.sh"),
+              HasSubstr("ms-swift has no orpo under Megatron-Core"));
+  EXPECT_THAT(refused("megatron rlhf --rlhf_type dpo --model Qwen/Qwen2.5-7B --max_length 512 "
+                      "--precompute_ref_log_probs true",
+                      "run.sh"),
+              HasSubstr("a reference model runs in each forward step"));
   EXPECT_THAT(refused("megatron export --model Qwen/Qwen2.5-7B --to_mcore true", "run.sh"),
               HasSubstr("converts a model, it trains nothing"));
 }
@@ -176,6 +180,64 @@ TEST(SwiftMegatron, NamesWhatIsNotPlanned) {
   EXPECT_THAT(not_planned(planned_as(kFull, "run.sh", "--gpus 4")), HasSubstr("padding_free"));
   EXPECT_THAT(not_planned(planned_as(kFull + "--padding_free false", "run.sh", "--gpus 4")),
               Not(HasSubstr("padding_free")));
+}
+
+const std::string kRlhf = "NPROC_PER_NODE=4 megatron rlhf --model Qwen/Qwen2.5-7B --max_length 1024 ";
+
+// Source: ms-swift 4.6 swift/megatron/trainers/rlhf_mixin.py prepare_model, null_ref_context;
+// swift/megatron/arguments/rlhf_args.py, megatron_args.py RLHFMegatronArgumentsMixin.
+TEST(SwiftMegatron, ReadsPairsAndRewards) {
+  const json copied = planned_as(kRlhf, "run.sh", "--gpus 4").at("training");  // dpo by default
+  EXPECT_EQ(copied.at("objective"), "dpo");
+  EXPECT_EQ(copied.at("reference"), "copy");
+  EXPECT_EQ(planned_as(kRlhf + "--tuner_type lora", "run.sh", "--gpus 4").at("training").at("reference"),
+            "adapters-off");
+  EXPECT_EQ(planned_as(kRlhf + "--rlhf_type kto", "run.sh", "--gpus 4").at("training").at("objective"),
+            "kto");
+  EXPECT_EQ(planned_as(kRlhf + "--rlhf_type rm", "run.sh", "--gpus 4").at("training").at("objective"),
+            "reward");
+  EXPECT_THAT(read_options(kRlhf), Not(Contains(Pair("--megatron", "calculate-per-token-loss"))));
+  EXPECT_THAT(read_options(kSwift + "--rlhf_type dpo"), Not(Contains(Pair("--objective", testing::_))));
+}
+
+TEST(SwiftMegatron, ReadsGroupsOfCompletions) {
+  const std::string run = kRlhf +
+                          "--rlhf_type grpo --max_completion_length 512 --vllm_mode colocate "
+                          "--vllm_gpu_memory_utilization 0.4 --sleep_level 1 --num_generations 4 "
+                          "--micro_batch_size 2 --global_batch_size 32 --steps_per_generation 2 ";
+  const json said = planned_as(run + "--beta 0.001", "run.sh", "--gpus 4").at("training");
+  EXPECT_EQ(said.at("objective"), "grpo");
+  EXPECT_EQ(said.at("reference"), "copy");
+  EXPECT_EQ(said.at("sequence_length"), 1536);
+  const json& rollout = said.at("rollout");
+  EXPECT_EQ(rollout.at("engine"), "colocate");
+  EXPECT_EQ(rollout.at("generations"), 4);
+  EXPECT_EQ(rollout.at("completion_length"), 512);
+  // Two optimizer steps of four micro-batches a rank.
+  EXPECT_THAT(read_recipe(run, "run.sh", {.gpus = 4}).settings,
+              Contains(testing::ResultOf([](const RecipeSetting& each) { return each.options; },
+                                         Contains(Pair("--steps-per-generation", "8")))));
+  EXPECT_TRUE(planned_as(run + "--beta 0", "run.sh", "--gpus 4").at("training").at("reference").is_null());
+}
+
+TEST(SwiftMegatron, ReadsTeachers) {
+  const std::string run = kRlhf + "--rlhf_type gkd --use_vllm false --lmbda 0 --micro_batch_size 1 ";
+  const json taught =
+      planned_as(run + "--teacher_model Qwen/Qwen2.5-14B", "run.sh", "--gpus 4").at("training");
+  EXPECT_EQ(taught.at("objective"), "gkd");
+  const json own =
+      planned_as(run + "--tuner_type lora --teacher_model Qwen/Qwen2.5-7B", "run.sh", "--gpus 4");
+  EXPECT_EQ(own.at("training").at("reference"), "adapters-off");
+}
+
+// The towers of these models are transformers' modules, frozen by default. Source: mcore-bridge 1.6.5
+// model/mm_gpt_model.py; ms-swift 4.6 swift/megatron/arguments/megatron_args.py freeze_vit.
+TEST(SwiftMegatron, ReadsTowers) {
+  const std::string run = "megatron sft --model Qwen/Qwen2.5-VL-7B-Instruct --max_length 1024 ";
+  const json frozen = planned_as(run, "run.sh", "--gpus 8").at("training");
+  EXPECT_EQ(frozen.at("frozen_parts"), json::array({"vision", "projector"}));
+  const json trained = planned_as(run + "--freeze_vit false --freeze_aligner false", "run.sh", "--gpus 8");
+  EXPECT_FALSE(trained.at("training").contains("frozen_parts"));
 }
 
 // Padded samples have a mask, which the data loader makes.
