@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "cli/document/text.h"
@@ -113,9 +114,17 @@ Environment terminal_of(const GoldenCase& each) {
   return environment;
 }
 
+/// What a case prints: asked once, looked at by several tests.
+const Result& answer_to(const GoldenCase& each) {
+  static std::map<std::string, Result> answers;
+  const auto [found, is_new] = answers.try_emplace(each.name);
+  if (is_new) found->second = in_process(words_of(each.line), terminal_of(each));
+  return found->second;
+}
+
 TEST_P(Golden, ReadsAsBefore) {
   const std::string path = std::string(ZPLAN_TEST_DATA) + "/cli/golden/" + GetParam().name + ".txt";
-  const Result result = in_process(words_of(GetParam().line), terminal_of(GetParam()));
+  const Result& result = answer_to(GetParam());
   ASSERT_EQ(result.err, "");
   if (std::getenv("ZPLAN_UPDATE_GOLDEN") != nullptr) std::ofstream(path, std::ios::binary) << result.out;
   EXPECT_EQ(result.out, read_text(path)) << "zplan " << GetParam().line;
@@ -123,9 +132,7 @@ TEST_P(Golden, ReadsAsBefore) {
 
 /// Commands to copy and Markdown are never broken; every other line keeps to the width.
 TEST_P(Golden, KeepsToTheWidth) {
-  Environment environment;
-  environment.terminal_width = GetParam().width;
-  std::istringstream lines(in_process(words_of(GetParam().line), environment).out);
+  std::istringstream lines(answer_to(GetParam()).out);
   int count = 0;
   for (std::string line; std::getline(lines, line); ++count) {
     const bool command =
@@ -145,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(Brief, Golden, testing::ValuesIn(kBrief),
 class Brief : public Golden {};
 
 TEST_P(Brief, HoldsTheVerdictInItsFirstLineAndEndsOnOneScreen) {
-  const std::string out = in_process(words_of(GetParam().line), terminal_of(GetParam())).out;
+  const std::string& out = answer_to(GetParam()).out;
   const std::string first = out.substr(0, out.find('\n'));
   EXPECT_TRUE(first.starts_with("✓ ") || first.starts_with("✗ ") || first.starts_with("+ ")) << first;
   EXPECT_LE(std::ranges::count(out, '\n'), 30) << out;
@@ -173,7 +180,7 @@ TEST(Help, TheFirstPageTakesAtMostSixtyLines) {
 TEST(Colour, OnlyOnATerminalThatWantsIt) {
   Environment terminal;
   terminal.output_is_terminal = true, terminal.terminal = "xterm";
-  const std::vector<std::string> line = split("--model 8B --gpus 5 --mem 44");
+  const std::vector<std::string> line = split("--model 8B --gpus 5 --mem 44 --no-advice");
   const auto colourful = [&](const Environment& e, std::vector<std::string> words = {}) {
     std::vector<std::string> all = line;
     all.insert(all.end(), words.begin(), words.end());
@@ -192,7 +199,7 @@ TEST(Colour, OnlyOnATerminalThatWantsIt) {
 TEST(Colour, ChangesNothingButTheColour) {
   Environment terminal;
   terminal.output_is_terminal = true, terminal.terminal = "xterm";
-  const std::vector<std::string> line = split("--model 8B --gpus 5 --mem 44");
+  const std::vector<std::string> line = split("--model 8B --gpus 5 --mem 44 --no-advice");
   std::string text = in_process(line, terminal).out;
   for (std::size_t at = 0; (at = text.find('\033')) != std::string::npos;)
     text.erase(at, text.find('m', at) - at + 1);
