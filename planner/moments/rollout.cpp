@@ -242,7 +242,7 @@ std::vector<Resident> scoring(const RunInputs& inputs, const StepFigures& step) 
   std::vector<Resident> parts = held_with_engine(inputs, step);
   add(parts, "gathered parameters", {step.gathered, "as in a training step"});
   parts.push_back({.name = "forward of a micro-batch",
-                   .device = forward_peak(record_scores(in.model, in.training, in.strategy)),
+                   .device = forward_peak(record_scores(in.model, in.training, in.strategy, inputs.place)),
                    .formula = "its tape under torch.no_grad (docs/activations.md)",
                    .source = kGrpoTrainer});
   return parts;

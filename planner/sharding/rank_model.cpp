@@ -18,8 +18,9 @@ namespace {
 
 using Words = std::vector<std::string_view>;
 
-constexpr std::array<std::string_view, 6> kTowerWords{"visual",    "vision",    "audio",
-                                                      "projector", "connector", "merger"};
+// The last is that of InternVL's own code.
+constexpr std::array<std::string_view, 7> kTowerWords{"visual",    "vision", "audio", "projector",
+                                                      "connector", "merger", "mlp1."};
 constexpr std::size_t kVisionWords = 3;  ///< of them those of a tower; the others are the projector's
 
 Words frozen_words(const Training& training) {

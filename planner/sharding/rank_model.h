@@ -62,7 +62,7 @@ struct RankModel {
 
 /// True if the tensor belongs to a part that is not trained: a tower for images or sound ("visual", "vision"
 /// or "audio" in its module's name), or the projector to the language model's width ("projector",
-/// "connector", "merger").
+/// "connector", "merger", "mlp1"). A projector inside a tower (visual.merger) belongs to the tower, too.
 [[nodiscard]] bool freezes(const Training& training, const Tensor& tensor);
 /// True if a tensor of the model itself trains; `layer` is −1 outside the layers.
 [[nodiscard]] bool trains(const Training& training, const Tensor& tensor, std::int64_t layer);

@@ -277,10 +277,6 @@ void check_objective(const Training& training, const Strategy& s, Reasons& reaso
     reasons.emplace_back(
         "objectives beside next tokens under Megatron-Core are planned without virtual stages and "
         "mtp-num-layers");
-  if (s.experts.enabled &&
-      (training.objective == grpo || training.objective == kto || training.objective == gkd))
-    reasons.push_back(fmt::format("{} under Megatron-Core is planned for models without experts",
-                                  to_name(training.objective)));
   if (training.objective == reward && training.method != Method::full)
     reasons.emplace_back("reward models under Megatron-Core are planned with all weights trained");
   if (generates(training) && training.rollout.engine == RolloutEngine::trainer)

@@ -214,10 +214,29 @@ TEST(SwiftMegatron, ReadsGroupsOfCompletions) {
   EXPECT_EQ(rollout.at("generations"), 4);
   EXPECT_EQ(rollout.at("completion_length"), 512);
   // Two optimizer steps of four micro-batches a rank.
-  EXPECT_THAT(read_recipe(run, "run.sh", {.gpus = 4}).settings,
+  EXPECT_THAT(read_recipe(run, "run.sh", {.gpus = 4, .given = {}}).settings,
               Contains(testing::ResultOf([](const RecipeSetting& each) { return each.options; },
                                          Contains(Pair("--steps-per-generation", "8")))));
   EXPECT_TRUE(planned_as(run + "--beta 0", "run.sh", "--gpus 4").at("training").at("reference").is_null());
+}
+
+// Each stage scores with its own layers, also where the first one's embedding is not there.
+TEST(SwiftMegatron, PlansCompletionsOnStagesAndExperts) {
+  const std::string run =
+      "megatron rlhf --rlhf_type grpo --use_vllm true --vllm_mode server --max_completion_length 512 "
+      "--max_length 1024 --num_generations 4 --micro_batch_size 2 --global_batch_size 32 "
+      "--recompute_granularity full --recompute_method uniform --recompute_num_layers 1 "
+      "--pipeline_model_parallel_size 2 ";
+  for (const char* model :
+       {"--model Qwen/Qwen3-8B", "--model Qwen/Qwen3-30B-A3B --expert_model_parallel_size 4"}) {
+    const json plan = planned_as(run + model, "run.sh", "--gpus 8").at("plans").at(0);
+    EXPECT_EQ(plan.at("stages").size(), 2U) << model;
+    for (const json& moment : plan.at("moments")) {
+      if (moment.at("moment") == "scoring") {
+        EXPECT_GT(moment.at("device"), 0) << model;
+      }
+    }
+  }
 }
 
 TEST(SwiftMegatron, ReadsTeachers) {

@@ -105,6 +105,12 @@ TEST(SwiftRecipe, FreezesTheTowerOfAnImageTextModel) {
   EXPECT_THAT(swift_not_planned(full + "--freeze_llm true"), Contains("freeze_llm"));
 }
 
+// Its projector is called mlp1.
+TEST(SwiftRecipe, FreezesTheProjectorOfInternVlsOwnCode) {
+  EXPECT_THAT(swift_options("swift sft --tuner_type full --model OpenGVLab/InternVL3-2B-Pretrained"),
+              Contains(Pair("--freeze", "vision,projector")));
+}
+
 // Source: rlhf_args.py, rlhf_trainers/args_mixin.py.
 TEST(SwiftRecipe, ReadsGrpoWithItsDefaults) {
   const RecipeOptions plain = swift_options(kGrpo + "--max_length 2048");
