@@ -40,9 +40,11 @@ std::string_view beside_of(const Options& options) {
   return row == trainers().end() ? std::string_view() : row->beside;
 }
 
-/// Returns the options under `trainer`, with the framework and the optimizer of the question.
+/// Returns the options under `trainer`, with the framework and the optimizer of the question, without the
+/// file of --emit, which is for the trainer that was asked for.
 Options under(const TrainerChoice& trainer, Options options, const Question& question) {
   options.trainers = {trainer};
+  options.emit.clear(), std::erase(options.given, "--emit");
   options.training.framework = question.training.framework;
   options.training.optimizer = question.training.optimizer;
   for (const char* each : {"--framework", "--optimizer"})

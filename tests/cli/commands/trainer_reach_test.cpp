@@ -36,6 +36,13 @@ TEST(TrainerReach, IsWhatTheInverseQuestionsAnswer) {
   EXPECT_GT(reach.at(0).at("largest_micro_batch"), reach.at(1).at("largest_micro_batch"));
 }
 
+/// The page asks with --emit, which the other trainer would refuse.
+TEST(TrainerReach, IsThereBesideAConfig) {
+  const Folder folder;
+  const json answer = report(kRun.substr(1) + " --trainer unsloth --emit " + folder.path("ds_config.json"));
+  EXPECT_EQ(answer.at("reach").size(), 2U);
+}
+
 TEST(TrainerReach, IsInTheAnswerOnOneScreen) {
   const std::string text = in_process(kRun.substr(1) + " --trainer unsloth").out;
   EXPECT_THAT(text, HasSubstr("  Room     up to "));
