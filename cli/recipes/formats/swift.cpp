@@ -284,7 +284,6 @@ RecipeOptions evaluated_batch(const RecipePlace& place) {
   return strategy != "no" && (!is_zero(share) || given) ? as_text(place) : RecipeOptions{};
 }
 
-constexpr std::string_view kImages = "sizes of images and videos: --images, --image-size";
 constexpr std::string_view kWhichTrain = "which weights train";
 
 std::vector<RecipeRow> model_rows() {
@@ -338,21 +337,11 @@ std::vector<RecipeRow> model_rows() {
       {"attn_impl", "--attention", attention},
       {"task_type", "", task},
       {"device_map", "", device_map},
-      {"freeze_vit", "", frozen_part},
-      {"freeze_aligner", "", frozen_part},
-      {"freeze_llm", "", language_part},
       {"freeze_parameters", "", nullptr, {}, kWhichTrain},
       {"freeze_parameters_regex", "", nullptr, {}, kWhichTrain},
       {"freeze_parameters_ratio", "", nullptr, {}, kWhichTrain},
       {"trainable_parameters", "", nullptr, {}, kWhichTrain},
       {"trainable_parameters_regex", "", nullptr, {}, kWhichTrain},
-      {"MAX_PIXELS", "", pixels},
-      {"max_pixels", "", pixels},
-      {"IMAGE_MAX_TOKEN_NUM", "", nullptr, {}, kImages},
-      {"VIDEO_MAX_PIXELS", "", nullptr, {}, kImages},
-      {"VIDEO_MAX_TOKEN_NUM", "", nullptr, {}, kImages},
-      {"FPS_MAX_FRAMES", "", nullptr, {}, kImages},
-      {"MAX_NUM", "", nullptr, {}, kImages},
   };
 }
 
@@ -391,7 +380,7 @@ std::vector<RecipeRow> training_rows() {
 
 std::vector<RecipeRow> swift_rows() {
   std::vector<RecipeRow> all = model_rows();
-  for (const auto& more : {objective_rows(), training_rows()})
+  for (const auto& more : {image_rows(), objective_rows(), training_rows()})
     all.insert(all.end(), more.begin(), more.end());
   for (RecipeRow& each : training_arguments_rows()) {
     if (each.key.starts_with("fsdp_config.")) continue;

@@ -42,11 +42,7 @@ namespace zplan::swift {
 /// none. Source: tuner_args.py _init_multimodal_full; pipelines/train/tuner.py get_target_modules;
 /// swift/megatron/arguments/megatron_args.py MegatronTunerMixin.
 [[nodiscard]] RecipeOptions frozen_parts(const RecipePlace& place);
-/// Translates a part that is frozen; of a text model the key does nothing.
-[[nodiscard]] RecipeOptions frozen_part(const RecipePlace& place);
-[[nodiscard]] RecipeOptions language_part(const RecipePlace& place);
-/// The limit of an image's pixels: one such image in each sample is planned where zplan knows the model with
-/// images and trains on next tokens.
-[[nodiscard]] RecipeOptions pixels(const RecipePlace& place);
+/// Rows of the keys of image-text models: frozen parts, and sizes of images.
+[[nodiscard]] std::vector<RecipeRow> image_rows();
 
 }  // namespace zplan::swift

@@ -138,7 +138,6 @@ RecipeOptions task(const RecipePlace& place) {
 
 std::vector<RecipeRow> model_rows() {
   constexpr std::string_view kWhichTrain = "which weights train";
-  constexpr std::string_view kImages = "sizes of images and videos: --images, --image-size";
   return {{"model", "--model", as_model},
           {"tuner_type", "--method", tuner},
           {"train_type", "--method", tuner},
@@ -157,16 +156,6 @@ std::vector<RecipeRow> model_rows() {
           {"modules_to_save", "--modules-to-save", saved_modules},
           {"lora_bias", "", biases},
           {"task_type", "", task},
-          {"freeze_vit", "", frozen_part},
-          {"freeze_aligner", "", frozen_part},
-          {"freeze_llm", "", language_part},
-          {"MAX_PIXELS", "", pixels},
-          {"max_pixels", "", pixels},
-          {"IMAGE_MAX_TOKEN_NUM", "", nullptr, {}, kImages},
-          {"VIDEO_MAX_PIXELS", "", nullptr, {}, kImages},
-          {"VIDEO_MAX_TOKEN_NUM", "", nullptr, {}, kImages},
-          {"FPS_MAX_FRAMES", "", nullptr, {}, kImages},
-          {"MAX_NUM", "", nullptr, {}, kImages},
           {"freeze_parameters", "", nullptr, {}, kWhichTrain},
           {"freeze_parameters_regex", "", nullptr, {}, kWhichTrain},
           {"freeze_parameters_ratio", "", nullptr, {}, kWhichTrain},
@@ -269,9 +258,9 @@ const RecipeTable& swift_megatron_table() {
       .title = "ms-swift",
       .trainers = "swift",
       .defaults = swift_megatron::defaults(),
-      .rows = with_megatron_rows(
-          {swift_megatron::model_rows(), swift::objective_rows(), swift_megatron::training_rows()},
-          MegatronSpelling::values),
+      .rows = with_megatron_rows({swift_megatron::model_rows(), swift::image_rows(), swift::objective_rows(),
+                                  swift_megatron::training_rows()},
+                                 MegatronSpelling::values),
       .telling = {"mcore_model", "mcore_adapter", "micro_batch_size", "global_batch_size",
                   "tensor_model_parallel_size", "recompute_granularity", "train_iters",
                   "cross_entropy_loss_fusion", "lr_warmup_fraction"},

@@ -56,7 +56,7 @@ std::string model_of(const RecipePlace& place) {
 std::string tuner_of(const RecipePlace& place) {
   std::string name;
   for (const char* key : {"tuner_type", "train_type", "sft_type"})
-    if (const std::string said = place.other(key); !said.empty()) name = said;
+    if (name.empty()) name = place.other(key);
   if (!runs_megatron(place)) return name.empty() ? "lora" : name;
   for (const char* key : {"adapters", "mcore_adapter"})
     if (const RecipeValue* folder = place.text.root.find(key); folder != nullptr && !is_off(*folder))
@@ -90,6 +90,18 @@ RecipeOptions preferences(const RecipePlace& place) {
 /// swift/megatron/arguments/megatron_args.py use_vllm.
 bool runs_vllm(const RecipePlace& place) {
   return place.is_on("use_vllm") || (runs_megatron(place) && place.other("use_vllm").empty());
+}
+
+/// True if vLLM generates in the trainer's processes.
+bool is_colocated(const RecipePlace& place) {
+  return runs_vllm(place) && place.other("vllm_mode") != "server";
+}
+
+/// Adds what generates completions, with the share that vLLM takes where no key says it.
+void add_engine(const RecipePlace& place, RecipeOptions& options) {
+  options.emplace_back("--rollout", runs_vllm(place) ? place.other("vllm_mode") : "trainer");
+  if (is_colocated(place) && place.other("vllm_gpu_memory_utilization").empty())
+    options.emplace_back("--vllm-memory", "0.9");
 }
 
 /// Returns the micro-batches of an optimizer step on one rank.
@@ -138,11 +150,7 @@ RecipeOptions distillation(const RecipePlace& place) {
   const std::int64_t completion = completion_of(place), limit = whole(place, "max_length", 0);
   options.emplace_back("--completion-length", std::to_string(completion));
   if (limit <= completion) options.emplace_back("--seq", std::to_string(rollout_sequence(place, completion)));
-  const std::string mode = place.other("vllm_mode");
-  const bool colocated = runs_vllm(place) && mode != "server";
-  options.emplace_back("--rollout", runs_vllm(place) ? mode : "trainer");
-  if (colocated && place.other("vllm_gpu_memory_utilization").empty())
-    options.emplace_back("--vllm-memory", "0.9");
+  add_engine(place, options);
   const std::int64_t steps = micro_batches(place);
   if (steps > 1 && place.other("steps_per_generation").empty() &&
       place.other("generation_batch_size").empty())
@@ -181,11 +189,7 @@ RecipeOptions reinforcement(const RecipePlace& place) {
   const std::string beta = place.other("beta");
   if (beta.empty() || !is_zero(beta))
     options.emplace_back("--reference", trains_all_weights(place) ? "copy" : "adapters-off");
-  const std::string mode = place.other("vllm_mode");
-  const bool colocated = runs_vllm(place) && mode != "server";
-  options.emplace_back("--rollout", runs_vllm(place) ? mode : "trainer");
-  if (!colocated) return options;
-  if (place.other("vllm_gpu_memory_utilization").empty()) options.emplace_back("--vllm-memory", "0.9");
+  add_engine(place, options);
   return options;
 }
 
@@ -220,8 +224,7 @@ RecipeOptions labels(const RecipePlace& place) {
 
 /// Reads a setting of an engine in the trainer's processes.
 RecipeOptions if_colocated_vllm(const RecipePlace& place) {
-  return rolls_out(place) && runs_vllm(place) && place.other("vllm_mode") != "server" ? as_text(place)
-                                                                                      : RecipeOptions{};
+  return rolls_out(place) && is_colocated(place) ? as_text(place) : RecipeOptions{};
 }
 
 RecipeOptions if_reinforced(const RecipePlace& place) {
@@ -435,6 +438,8 @@ RecipeOptions frozen_parts(const RecipePlace& place) {
   return {{"--freeze", parts}};
 }
 
+namespace {
+
 /// With the model that the default is of; of a text model the key does nothing.
 RecipeOptions frozen_part(const RecipePlace& place) {
   static_cast<void>(as_flag(place));
@@ -460,6 +465,22 @@ RecipeOptions pixels(const RecipePlace& place) {
       return {{"--images", "1"}, {"--image-size", fmt::format("{}x{}", *side, *side)}};
   place.not_planned("images are planned with --images and --image-size, this is their largest size");
   return {};
+}
+
+}  // namespace
+
+std::vector<RecipeRow> image_rows() {
+  constexpr std::string_view kImages = "sizes of images and videos: --images, --image-size";
+  return {{"freeze_vit", "", frozen_part},
+          {"freeze_aligner", "", frozen_part},
+          {"freeze_llm", "", language_part},
+          {"MAX_PIXELS", "", pixels},
+          {"max_pixels", "", pixels},
+          {"IMAGE_MAX_TOKEN_NUM", "", nullptr, {}, kImages},
+          {"VIDEO_MAX_PIXELS", "", nullptr, {}, kImages},
+          {"VIDEO_MAX_TOKEN_NUM", "", nullptr, {}, kImages},
+          {"FPS_MAX_FRAMES", "", nullptr, {}, kImages},
+          {"MAX_NUM", "", nullptr, {}, kImages}};
 }
 
 }  // namespace swift
